@@ -45,7 +45,7 @@ class Transient(RcllError):  # noqa: N818 - a kind, used as a retry condition
     """The same call may succeed later."""
 
 
-class Busy(Transient):  # noqa: N818
+class Busy(Transient):
     """Another run holds what this one needs."""
 
     exit_code = 4

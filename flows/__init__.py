@@ -1,0 +1,1 @@
+"""What Prefect runs; tasks are thin and call rcll."""

@@ -1,0 +1,249 @@
+"""The main job: extract, classify, plan, load, then closets and tunnels, migration always first.
+
+One code path: a dry run is the same walk stopped before anything is written. Between tasks travel names,
+counts and Parquet paths, never rows and never an address.
+"""
+
+import shutil
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from uuid import UUID, uuid4
+
+import polars as pl
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import Field
+
+from rcll.frames import TUNNELS
+from rcll.progress import report
+from rcll.store.extract import extract_units, list_banks
+from rcll.store.lease import Lease, hold_banks
+from rcll.store.ledger import finish_run, start_run
+from rcll.store.load import Loaded, apply_changes, read_changes
+from rcll.store.migrate import migrate, pending
+from rcll.store.tunnels import dig_tunnels, plan_tunnels
+from rcll.taxonomy import load_taxonomy
+from rcll.walk.closets import CondensedRoom, condense_room, rooms_to_condense
+from rcll.walk.labels import labelling_hash, plan_part
+from rcll.walk.place import Place, check_banks, open_place, open_places
+from rcll.walk.summary import summarise_plan, units_of_room
+from rcll.walk.tunnels import RoomUnits, link_room, rooms_to_link
+
+Stage = Literal["labels", "closets", "tunnels"]
+
+#: Two workers: the regex engine and BLAS use the cores inside one task already.
+RUNNER: Any = ThreadPoolTaskRunner(max_workers=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one run was asked to do; recorded with the run."""
+
+    banks: list[str] | None
+    only: Stage | None
+    dry_run: bool
+
+    def wants(self, stage: Stage) -> bool:
+        """Whether the stage takes part."""
+        return self.only in (None, stage)
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds per stage, in the order in which the stages ran."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @contextmanager
+    def of(self, stage: str) -> Generator[None]:
+        """Time a block."""
+        start = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - start, 2)
+
+
+@task(cache_policy=NO_CACHE)
+def migrate_schema(schema: str) -> list[str]:
+    """Bring a tenant's schema to this version; returns the names of the migrations applied."""
+    with open_place(schema) as place:
+        return [migration.name for migration in migrate(place.database, place.tenant)]
+
+
+@task(cache_policy=NO_CACHE)
+def extract(schema: str, banks: list[str] | None, fingerprint: str, folder: Path) -> list[Path]:
+    """Write the units to Parquet parts."""
+    with open_place(schema) as place:
+        return extract_units(place.database, place.tenant, banks=banks, taxonomy_hash=fingerprint, folder=folder)
+
+
+@task(cache_policy=NO_CACHE)
+def label(units_path: Path, taxonomy_path: str | None, use_layers: bool) -> Path:
+    """Classify a part and compare it with bank and ledger; returns the plan part."""
+    return plan_part(units_path, load_taxonomy(taxonomy_path), use_layers=use_layers)
+
+
+@task(cache_policy=NO_CACHE)
+def load(schema: str, parts: list[Path], lease: Lease, fingerprint: str) -> Loaded:
+    """Write the planned changes."""
+    with open_place(schema) as place:
+        return apply_changes(place.database, place.tenant, read_changes(parts), lease, taxonomy_hash=fingerprint)
+
+
+@task(cache_policy=NO_CACHE)
+def condense(
+    schema: str, bank: str, room: str, parts: list[Path], lease: Lease | None, calls_left: int
+) -> CondensedRoom:
+    """Bring the closets of one room up to date; without a lease only say what would be done."""
+    with open_place(schema) as place:
+        return condense_room(place, bank, room, units_of_room(parts, bank, room), lease=lease, calls_left=calls_left)
+
+
+@task(cache_policy=NO_CACHE)
+def link(schema: str, room: RoomUnits, banks: list[str] | None, folder: Path, is_filed: bool) -> Path:
+    """Find the tunnels of one room; returns a Parquet path."""
+    with open_place(schema) as place:
+        found = link_room(place, room, banks, is_filed=is_filed)
+    path = folder / f"tunnels-{uuid4().hex}.parquet"
+    found.write_parquet(path)
+    return path
+
+
+@task(cache_policy=NO_CACHE)
+def dig(schema: str, paths: list[Path], banks: list[str] | None, lease: Lease | None) -> dict[str, int]:
+    """Make the automatic tunnels equal to the found ones; without a lease only count."""
+    found = pl.concat([pl.DataFrame(schema=TUNNELS), *(pl.read_parquet(path) for path in paths)])
+    with open_place(schema) as place:
+        with place.database.connect() as conn:
+            plan = plan_tunnels(conn, place.tenant, found, banks)
+        n_new, n_gone = plan.new.height, len(plan.gone)
+        if lease:
+            n_new, n_gone = dig_tunnels(place.database, place.tenant, plan, lease)
+    return {"n_new": n_new, "n_gone": n_gone, "n_kept": plan.n_kept}
+
+
+@flow(name="reorganize", task_runner=RUNNER)
+def reorganize(
+    banks: Annotated[list[str] | None, Field(description="Banks to work on; empty means all.")] = None,
+    schemas: Annotated[list[str] | None, Field(description="PostgreSQL schemas (tenants); empty means all.")] = None,
+    only: Annotated[Stage | None, Field(description="One stage instead of all three.")] = None,
+    dry_run: Annotated[bool, Field(description="Plan only; nothing in the database changes.")] = False,
+) -> list[dict[str, Any]]:
+    """File every unit, condense oversized rooms, dig tunnels.
+
+    Returns:
+        One summary per tenant; ``status`` is done, partial or planned.
+    """
+    options = Options(banks or None, only, dry_run)
+    with open_places(schemas or ()) as places:
+        for place in places:
+            check_banks(place, options.banks)
+        return [_reorganize_tenant(place, options) for place in places]
+
+
+def _reorganize_tenant(place: Place, options: Options) -> dict[str, Any]:
+    walk = _plan_walk if options.dry_run else _write_walk
+    return {"schema": place.tenant.schema, "kind": place.tenant.kind} | walk(place, options)
+
+
+def _plan_walk(place: Place, options: Options) -> dict[str, Any]:
+    plan_id = f"plan-{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
+    folder = Path(place.settings.storage_dir) / "plans" / plan_id / place.tenant.schema
+    with place.database.connect() as conn:
+        waiting = [migration.name for migration in pending(conn, place.tenant)]
+    summary = _walk(place, options, folder, lease=None)
+    return {"status": "planned", "plan_id": plan_id, "pending_migrations": waiting} | summary
+
+
+def _write_walk(place: Place, options: Options) -> dict[str, Any]:
+    schema = place.tenant.schema
+    applied = migrate_schema(schema)
+    with open_place(schema) as migrated:
+        banks = _bank_names(migrated, options.banks)
+        run_id = _start(migrated, options)
+        folder = Path(place.settings.storage_dir) / "runs" / str(run_id) / schema
+        try:
+            with hold_banks(migrated.database, migrated.tenant, banks, run_id) as lease:
+                summary = _walk(migrated, options, folder, lease=lease)
+        except BaseException as error:
+            _finish(migrated, run_id, "failed", {"error": type(error).__name__})
+            raise
+        finally:
+            shutil.rmtree(folder.parent, ignore_errors=True)  # it holds memory texts
+        status = "partial" if _left_undone(summary) else "done"
+        _finish(migrated, run_id, status, summary)
+    return {"status": status, "run_id": str(run_id), "migrations": applied} | summary
+
+
+def _walk(place: Place, options: Options, folder: Path, *, lease: Lease | None) -> dict[str, Any]:
+    settings, schema = place.settings, place.tenant.schema
+    timings = Timings()
+    fingerprint = labelling_hash(load_taxonomy(settings.taxonomy), use_layers=settings.layers)
+    with timings.of("extract"):
+        units = extract(schema, options.banks, fingerprint, folder)
+    with timings.of("classify"):
+        parts = [part.result() for part in [label.submit(u, settings.taxonomy, settings.layers) for u in units]]
+        for path in units:
+            path.unlink()  # the texts are no longer needed
+    summary: dict[str, Any] = {"labels": asdict(summarise_plan(parts))}
+    if options.wants("labels") and lease:
+        with timings.of("load"):
+            summary["loaded"] = asdict(load(schema, parts, lease, fingerprint))
+    if options.wants("closets"):
+        with timings.of("closets"):
+            summary["closets"] = _condense_rooms(place, parts, options, lease)
+    if options.wants("tunnels"):
+        with timings.of("tunnels"):
+            summary["tunnels"] = _link_banks(place, parts, options, folder, lease)
+    return summary | {"seconds": timings.seconds}
+
+
+def _condense_rooms(place: Place, parts: list[Path], options: Options, lease: Lease | None) -> dict[str, Any]:
+    rooms = rooms_to_condense(place, parts, options.banks)
+    done: list[CondensedRoom] = []
+    for number, (bank, room) in enumerate(rooms, start=1):
+        calls_left = place.settings.max_calls - sum(each.n_calls for each in done)
+        done.append(condense(place.tenant.schema, bank, room, parts, lease, calls_left))
+        report("closets", number, len(rooms), bank=bank)
+    counts = {name: sum(getattr(each, name) for each in done) for name in ("n_new", "n_gone", "n_kept", "n_calls")}
+    failures = [reason for each in done for reason in each.failures]
+    rooms_at = {"n_rooms": len(rooms), "threshold": place.settings.closet_threshold}
+    return counts | rooms_at | {"n_failed": len(failures), "failures": failures}
+
+
+def _link_banks(place: Place, parts: list[Path], options: Options, folder: Path, lease: Lease | None) -> dict[str, Any]:
+    rooms = rooms_to_link(place, parts, options.banks)
+    schema = place.tenant.schema
+    found = [link.submit(schema, room, options.banks, folder, lease is not None) for room in rooms]
+    paths = [future.result() for future in found]
+    counts = dig(schema, paths, options.banks, lease)
+    return counts | {"n_rooms": len(rooms), "pairs": [list(pair) for pair in place.settings.tunnel_pairs]}
+
+
+def _left_undone(summary: dict[str, Any]) -> bool:
+    """Something that the run was to write is not written: rows locked all the while, or closets that failed."""
+    locked = summary.get("loaded", {}).get("skipped", {}).get("locked", 0)
+    return bool(locked or summary.get("closets", {}).get("n_failed", 0))
+
+
+def _bank_names(place: Place, banks: Sequence[str] | None) -> list[str]:
+    if banks:
+        return sorted(banks)
+    with place.database.connect() as conn:
+        return list_banks(conn, place.tenant)
+
+
+def _start(place: Place, options: Options) -> UUID:
+    settings = place.settings
+    fingerprint = labelling_hash(load_taxonomy(settings.taxonomy), use_layers=settings.layers)
+    with place.database.connect() as conn:
+        return start_run(conn, place.tenant, kind="reorganize", taxonomy_hash=fingerprint, parameters=asdict(options))
+
+
+def _finish(place: Place, run_id: UUID, status: str, summary: dict[str, Any]) -> None:
+    with place.database.connect() as conn:
+        finish_run(conn, place.tenant, run_id, status=status, summary=summary)

@@ -1,0 +1,53 @@
+"""The program ``rcll``: global options, exit codes, one-line errors."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rcll import __version__
+from rcll.cli import data, demo, label, look, walk
+from rcll.errors import RcllError
+
+app = typer.Typer(
+    name="rcll",
+    help=(
+        "Reorganise agent memory: rooms, halls, layers, closets and tunnels for banks in PostgreSQL + pgvector.\n\n"
+        "Without RCLL_DATABASE_URL rcll works on its own embedded PostgreSQL under RCLL_HOME (default .rcll).\n\n"
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 another run is busy."
+    ),
+    epilog="First steps: rcll demo  |  RCLL_DATABASE_URL=postgresql://… rcll plan",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+for group in (demo, walk, look, label, data):
+    group.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rcll {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_version),
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
+def main() -> None:
+    """Run the program; known errors become one line and their exit code."""
+    try:
+        app()
+    except RcllError as error:
+        typer.secho(f"error: {error}", err=True, fg="red")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.secho("stopped; what was committed stays, run again to finish", err=True, fg="yellow")
+        sys.exit(130)

@@ -1,0 +1,57 @@
+"""Commands by which people set labels."""
+
+from typing import Annotated
+
+import typer
+
+from rcll.cli.look import check_unit_id
+from rcll.cli.output import Json, Schemas, out, print_json
+from rcll.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(label)
+
+
+def label(
+    units: Annotated[list[str], typer.Argument(help="Ids of units.")],
+    room: Annotated[str | None, typer.Option("--room", help="Room to set.")] = None,
+    hall: Annotated[str | None, typer.Option("--hall", help="Hall to set.")] = None,
+    layer: Annotated[int | None, typer.Option("--layer", min=0, max=3, help="Layer to set.")] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Hand the units back to the rules.")] = False,
+    schema: Schemas = None,
+    json: Json = False,
+) -> None:
+    """Set labels that no run will ever change, or hand them back to the rules.
+
+    Examples: rcll label 0b5c… --room auth --layer 0 | rcll label 0b5c… --clear
+    """
+    from rcll.store.ledger import clear_explicit, set_explicit
+    from rcll.walk.place import open_places
+
+    named = [value for value in (room, hall, layer) if value is not None]
+    if bool(named) == clear:
+        raise InputError("found no label to set, or one beside --clear; expected --room, --hall, --layer or --clear")
+    for unit in units:
+        check_unit_id(unit)
+    done: list[str] = []
+    with open_places(schema or ()) as places:
+        for place in places:
+            if place.tenant.migrated:
+                with place.database.connect() as conn:
+                    if clear:
+                        done += clear_explicit(conn, place.tenant, units)
+                    else:
+                        done += set_explicit(conn, place.tenant, units, room=room, hall=hall, layer=layer)
+    missing = sorted({unit.lower() for unit in units} - set(done))
+    if json:
+        print_json({"done": done, "missing": missing})
+    else:
+        out.print(f"{len(done)} units {'handed back to the rules' if clear else 'labelled'}")
+    if missing:
+        raise InputError(f"no unit '{missing[0]}'{_more(missing)}; expected units of a migrated bank; run rcll migrate")
+
+
+def _more(missing: list[str]) -> str:
+    return f" and {len(missing) - 1} more" if len(missing) > 1 else ""

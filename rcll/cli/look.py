@@ -1,0 +1,226 @@
+"""Commands that only look: status, runs, explain, closets, tunnels."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from rcll.cli.output import Banks, Json, Schemas, TaxonomyFile, out, print_json, print_table, shorten, use_rules
+from rcll.errors import InputError
+from rcll.settings import load_settings
+
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (status, runs, explain, closets, tunnels):
+        app.command()(command)
+
+
+def status(schema: Schemas = None, json: Json = False) -> None:
+    """Show how every bank stands.
+
+    Examples: rcll status | rcll status --json
+    """
+    from rcll.store.ledger import list_runs
+    from rcll.store.migrate import pending
+    from rcll.store.status import bank_status
+    from rcll.walk.place import open_places
+
+    found: list[dict[str, Any]] = []
+    with open_places(schema or ()) as places:
+        for place in places:
+            with place.database.connect() as conn:
+                last = list_runs(conn, place.tenant, limit=1) if place.tenant.migrated else []
+                found.append(
+                    {
+                        "schema": place.tenant.schema,
+                        "kind": place.tenant.kind,
+                        "pending": [migration.name for migration in pending(conn, place.tenant)],
+                        "banks": [row._asdict() for row in bank_status(conn, place.tenant)],
+                        "last_run": last[0]._asdict() | {"summary": None} if last else None,
+                    }
+                )
+    if json:
+        print_json(found)
+        return
+    for tenant in found:
+        columns = ("bank", "units", "filed", "explicit", "general", "rooms", "closets", "tunnels")
+        rows = [tuple(row.values()) for row in tenant["banks"]]
+        print_table(f"schema {tenant['schema']} ({tenant['kind']})", columns, rows)
+        if tenant["pending"]:
+            out.print(f"pending migrations: {', '.join(tenant['pending'])}; run rcll migrate")
+        if run := tenant["last_run"]:
+            out.print(f"last run: {run['run_id']} {run['kind']} {run['status']}, {run['started_at']:%Y-%m-%d %H:%M}")
+        if not rows:
+            out.print("no units yet; point RCLL_DATABASE_URL at a database with memories, or try rcll demo")
+
+
+def runs(schema: Schemas = None, limit: Limit = 20, json: Json = False) -> None:
+    """List runs, newest first.
+
+    Examples: rcll runs --limit 5
+    """
+    from rcll.store.ledger import list_runs
+    from rcll.walk.place import open_places
+
+    found: list[dict[str, Any]] = []
+    with open_places(schema or ()) as places:
+        for place in places:
+            if not place.tenant.migrated:
+                continue
+            with place.database.connect() as conn:
+                listed = list_runs(conn, place.tenant, limit=limit)
+            found += [{"schema": place.tenant.schema} | run._asdict() for run in listed]
+    if json:
+        print_json(found)
+        return
+    columns = ("run", "schema", "kind", "status", "started", "written")
+    rows = [
+        (r["run_id"], r["schema"], r["kind"], r["status"], f"{r['started_at']:%Y-%m-%d %H:%M:%S}", _written(r))
+        for r in found
+    ]
+    print_table("runs", columns, rows)
+
+
+def _written(run: dict[str, Any]) -> int | None:
+    return ((run["summary"] or {}).get("loaded") or {}).get("n_written")
+
+
+def explain(
+    unit: Annotated[str | None, typer.Argument(help="Id of a unit.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Any text instead of a unit.")] = None,
+    schema: Schemas = None,
+    taxonomy: TaxonomyFile = None,
+    json: Json = False,
+) -> None:
+    """Say why a unit, or any text, is filed where it is.
+
+    Examples: rcll explain 0b5c… | rcll explain --text "Never delete the production database"
+    """
+    from rcll.stages.explain import explain_text
+    from rcll.taxonomy import load_taxonomy
+
+    if (unit is None) == (text is None):
+        raise InputError("found neither or both of a unit and --text; expected one of them")
+    use_rules(taxonomy, layers=False)
+    stored = None if unit is None else _find(unit, schema)
+    body = text if stored is None else stored["text"]
+    explanation = explain_text(body or "", load_taxonomy(load_settings().taxonomy))
+    if json:
+        print_json({"unit": stored, "explanation": explanation.as_dict()})
+        return
+    if stored:
+        _print_stored(stored)
+    for line in explanation.lines():
+        out.print(line, markup=False)
+
+
+def _find(unit: str, schemas: list[str] | None) -> dict[str, Any]:
+    from rcll.store.ledger import find_unit
+    from rcll.walk.place import open_places
+
+    check_unit_id(unit)
+    with open_places(schemas or ()) as places:
+        for place in places:
+            if place.tenant.migrated:
+                with place.database.connect() as conn:
+                    found = find_unit(conn, place.tenant, unit)
+                if found:
+                    return found._asdict() | {"schema": place.tenant.schema}
+        looked = ", ".join(place.tenant.schema for place in places)
+    raise InputError(f"no unit '{unit}' in schema {looked}; expected the id of a memory unit of a migrated bank")
+
+
+def check_unit_id(unit: str) -> None:
+    """Refuse what is no uuid, before the database is asked.
+
+    Raises:
+        InputError: with what was found.
+    """
+    try:
+        UUID(unit)
+    except ValueError:
+        raise InputError(f"'{shorten(unit, 60)}' is no unit id; expected a uuid, as rcll status --json shows") from None
+
+
+def _print_stored(stored: dict[str, Any]) -> None:
+    out.print(f"unit {stored['unit_id']} of bank '{stored['bank_id']}': {shorten(stored['text'], 300)}", markup=False)
+    for field in ("room", "hall", "layer"):
+        source = stored[f"{field}_source"] or "not filed yet"
+        rule = f", rule {stored[f'{field}_rule']}" if stored[f"{field}_rule"] else ""
+        out.print(f"  {field}: {stored[field]} ({source}{rule})", markup=False)
+    if stored["is_held"]:
+        out.print("  held since an undo: the next run leaves it alone until its text or the rules change")
+    out.print("what the rules say of it now:")
+
+
+def closets(
+    bank: Banks = None,
+    schema: Schemas = None,
+    room: Annotated[str | None, typer.Option("--room", help="Only this room.")] = None,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List closets with their freshness, title, summary and sources.
+
+    Examples: rcll closets --bank alice --room deployment
+    """
+    from rcll.store.closets import list_closets
+    from rcll.walk.place import open_places
+
+    found: list[dict[str, Any]] = []
+    with open_places(schema or ()) as places:
+        for place in places:
+            if place.tenant.migrated:
+                with place.database.connect() as conn:
+                    listed = list_closets(conn, place.tenant, banks=bank, room=room, limit=limit)
+                found += [{"schema": place.tenant.schema} | closet._asdict() for closet in listed]
+    if json:
+        print_json(found)
+        return
+    columns = ("bank", "room", "hall", "status", "read", "title", "summary", "by")
+    rows = [
+        (
+            *(closet[name] for name in ("bank_id", "room", "hall", "status")),
+            f"{closet['n_read']} of {closet['n_sources']}",
+            closet["title"],
+            shorten(closet["summary"], 160),
+            closet["model"],
+        )
+        for closet in found
+    ]
+    print_table("closets", columns, rows)
+
+
+def tunnels(bank: Banks = None, schema: Schemas = None, limit: Limit = 50, json: Json = False) -> None:
+    """List tunnels with both ends, the strongest first.
+
+    Examples: rcll tunnels --bank alice
+    """
+    from rcll.store.tunnels import list_tunnels
+    from rcll.walk.place import open_places
+
+    found: list[dict[str, Any]] = []
+    with open_places(schema or ()) as places:
+        for place in places:
+            if place.tenant.migrated:
+                with place.database.connect() as conn:
+                    listed = list_tunnels(conn, place.tenant, banks=bank, limit=limit)
+                found += [{"schema": place.tenant.schema} | tunnel._asdict() for tunnel in listed]
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (
+            *(tunnel[name] for name in ("room", "relationship")),
+            None if tunnel["score"] is None else f"{tunnel['score']:.2f}",
+            *(tunnel["source_bank_id"], shorten(tunnel["source_text"], 70)),
+            *(tunnel["target_bank_id"], shorten(tunnel["target_text"], 70)),
+        )
+        for tunnel in found
+    ]
+    print_table("tunnels", ("room", "relationship", "score", "bank", "unit", "bank", "unit"), rows)
+    if not load_settings().tunnel_pairs:
+        out.print('none are found automatically: set tunnel_pairs = [["team-*", "team-*"]] in rcll.toml', markup=False)

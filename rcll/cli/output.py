@@ -1,0 +1,101 @@
+"""How results look: Rich tables for people, JSON for programs, a bar for long work."""
+
+import json
+import logging
+import os
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from rcll import progress
+
+#: Results go to standard output, everything about them to standard error.
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Banks = Annotated[list[str] | None, typer.Option("--bank", help="Only this bank; repeatable.", show_default=False)]
+Schemas = Annotated[
+    list[str] | None,
+    typer.Option("--schema", help="Only this PostgreSQL schema (tenant); repeatable.", show_default=False),
+]
+TaxonomyFile = Annotated[
+    str | None, typer.Option("--taxonomy", help="TOML file that extends or replaces the shipped taxonomy.")
+]
+Layers = Annotated[bool, typer.Option("--layers", help="Let layer rules decide; without it every layer is 2.")]
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; numbers stand right, cells are text and never markup."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    body = [["" if cell is None else cell for cell in row] for row in rows]
+    for number, name in enumerate(columns):
+        is_number = bool(body) and all(isinstance(row[number], int | float) for row in body)
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in body:
+        table.add_row(*[escape(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row])
+    out.print(table)
+
+
+def shorten(text: str | None, limit: int = 100) -> str:
+    """A text on one line, cut at ``limit`` characters."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def use_rules(taxonomy: str | None, layers: bool) -> None:
+    """Let options of this command stand above RCLL_TAXONOMY and RCLL_LAYERS, in tasks too."""
+    if taxonomy:
+        os.environ["RCLL_TAXONOMY"] = taxonomy
+    if layers:
+        os.environ["RCLL_LAYERS"] = "true"
+
+
+@contextmanager
+def progress_bars() -> Generator[None]:
+    """Draw a bar for every stage that reports; nothing where standard error is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        handler = _Bars(bars)
+        progress.logger.addHandler(handler)
+        progress.logger.setLevel(logging.DEBUG)
+        progress.logger.propagate = False  # the bars say it; Prefect's console handler would repeat it
+        try:
+            yield
+        finally:
+            progress.logger.removeHandler(handler)
+            progress.logger.setLevel(logging.NOTSET)
+            progress.logger.propagate = True
+
+
+class _Bars(logging.Handler):
+    """Turns the records of rcll.progress into bars."""
+
+    def __init__(self, bars: Progress) -> None:
+        super().__init__()
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Move the bar of the record's stage."""
+        values = record.__dict__
+        stage: str = values["stage"]
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage)
+        self._bars.update(self._tasks[stage], completed=values["done"], total=values["total"])
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,184 @@
+"""Commands that walk the data: migrate, plan, reorganize."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from rcll.cli.output import (
+    Banks,
+    Json,
+    Layers,
+    Schemas,
+    TaxonomyFile,
+    err,
+    out,
+    print_json,
+    print_table,
+    progress_bars,
+    use_rules,
+)
+from rcll.errors import InputError
+from rcll.prefect_env import prepare_prefect
+from rcll.settings import load_settings
+
+PARTIAL = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(migrate)
+    app.command()(plan)
+    app.command()(reorganize)
+
+
+def migrate(
+    schema: Schemas = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say what is pending.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Remove what rcll added, and nothing else.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --down: do it.")] = False,
+    json: Json = False,
+) -> None:
+    """Bring the database to this version of rcll, or take rcll out of it again.
+
+    Examples: rcll migrate --check | rcll migrate | rcll migrate --down --yes
+    """
+    from rcll.store.migrate import migrate as apply
+    from rcll.store.migrate import pending, rollback, rollback_preview
+    from rcll.walk.place import open_places
+
+    results: list[dict[str, Any]] = []
+    with open_places(schema or ()) as places:
+        for place in places:
+            database, tenant = place.database, place.tenant
+            found: dict[str, Any] = {"schema": tenant.schema, "kind": tenant.kind}
+            with database.connect() as conn:
+                if check:
+                    found["pending"] = [migration.name for migration in pending(conn, tenant)]
+                elif down:
+                    losses = rollback_preview(conn, tenant)
+                    found |= {"columns": losses.columns, "tables": losses.tables}
+                    found |= {"explicit_labels": losses.explicit_labels, "removed": yes}
+            if down and yes:
+                rollback(database, tenant)
+            elif not (check or down):
+                found["applied"] = [migration.name for migration in apply(database, tenant)]
+            results.append(found)
+    if json:
+        print_json(results)
+    else:
+        for found in results:
+            _print_migration(found)
+    if down and not yes:
+        raise InputError("nothing was removed; say --yes to lose what is listed")
+
+
+def _print_migration(found: dict[str, Any]) -> None:
+    where = f"schema {found['schema']} ({found['kind']})"
+    if "columns" in found:
+        rows = [*found["columns"].items(), *found["tables"].items()]
+        print_table(f"{where}: what rcll added", ("object", "rows that are lost"), rows)
+        out.print(f"labels that somebody set on purpose: {found['explicit_labels']}")
+        return
+    verb, names = ("pending", found["pending"]) if "pending" in found else ("applied", found["applied"])
+    out.print(f"{where}: {verb} {', '.join(names) if names else 'nothing'}")
+
+
+def plan(
+    bank: Banks = None,
+    schema: Schemas = None,
+    taxonomy: TaxonomyFile = None,
+    layers: Layers = False,
+    json: Json = False,
+) -> None:
+    """Say what a run would change, and why; the database is only read.
+
+    Examples: rcll plan | rcll plan --bank alice --layers --json
+    """
+    use_rules(taxonomy, layers)
+    _show(run_flow(banks=bank, schemas=schema, only=None, dry_run=True), json=json)
+
+
+def reorganize(
+    bank: Banks = None,
+    schema: Schemas = None,
+    only: Annotated[
+        Literal["labels", "closets", "tunnels"] | None, typer.Option("--only", help="One stage.", show_default=False)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="The same as rcll plan.")] = False,
+    taxonomy: TaxonomyFile = None,
+    layers: Layers = False,
+    json: Json = False,
+) -> None:
+    """File every unit, condense oversized rooms, dig tunnels.
+
+    Labels that somebody set are kept. A second run writes nothing.
+
+    Examples: rcll reorganize | rcll reorganize --bank alice --only labels
+    """
+    use_rules(taxonomy, layers)
+    summaries = run_flow(banks=bank, schemas=schema, only=only, dry_run=dry_run)
+    _show(summaries, json=json)
+    if any(summary["status"] == "partial" for summary in summaries):
+        raise typer.Exit(PARTIAL)
+
+
+def run_flow(**parameters: Any) -> list[dict[str, Any]]:
+    """Run the Prefect flow in this process."""
+    prepare_prefect(load_settings().home)
+    from flows.reorganize import reorganize as flow
+
+    with err.status("starting"), progress_bars():
+        summaries: Any = flow(**parameters)  # typed as a state too, which it is only on request
+    return summaries
+
+
+def _show(summaries: list[dict[str, Any]], *, json: bool) -> None:
+    if json:
+        print_json(summaries)
+        return
+    for summary in summaries:
+        show_summary(summary)
+
+
+def show_summary(summary: dict[str, Any]) -> None:
+    """Print one tenant's summary: before and after, what was written, what was kept, what was skipped."""
+    labels = summary["labels"]
+    out.print(f"\n[bold]schema {summary['schema']}[/bold] ({summary['kind']}): {labels['n_units']:,} units")
+    for field in ("room", "hall"):
+        before, after = labels["before"][field], labels["after"][field]
+        names = sorted({*before, *after}, key=lambda name: (-after.get(name, 0), name))
+        rows = [(name, before.get(name, 0), after.get(name, 0)) for name in names]
+        print_table(f"units per {field}", (field, "before", "after"), rows)
+    _show_writes(summary)
+    seconds = ", ".join(f"{stage} {value:.1f} s" for stage, value in summary["seconds"].items())
+    out.print(f"time: {seconds}")
+    if summary["status"] == "planned":
+        pending = summary["pending_migrations"]
+        out.print(f"plan [bold]{summary['plan_id']}[/bold]; nothing was written", end="")
+        out.print(f"; pending migrations: {', '.join(pending)}" if pending else "")
+    else:
+        out.print(f"run [bold]{summary['run_id']}[/bold] {summary['status']}")
+
+
+def _show_writes(summary: dict[str, Any]) -> None:
+    labels = summary["labels"]
+    loaded = summary.get("loaded")
+    if loaded:
+        out.print(f"labels: {loaded['n_written']:,} units written, {loaded['n_recorded']:,} more recorded")
+    else:
+        out.print(f"labels: {labels['n_to_write']:,} units to write, {labels['n_to_record']:,} more to record")
+    out.print(f"explicit: {labels['n_explicit']:,} units with a label that somebody set, kept")
+    skipped = labels["skipped"] | (loaded or {}).get("skipped", {})
+    out.print("skipped: " + (", ".join(f"{n:,} {why}" for why, n in skipped.items()) or "0"))
+    if closets := summary.get("closets"):
+        out.print(
+            f"closets: {closets['n_new']} new, {closets['n_gone']} gone, {closets['n_kept']} as they were, "
+            f"{closets['n_failed']} failed, {closets['n_calls']} model calls; {closets['n_rooms']} rooms "
+            f"of {closets['threshold']} units or more"
+        )
+        for reason in closets["failures"][:5]:
+            out.print(f"  closet failed: {reason}", markup=False)
+    if tunnels := summary.get("tunnels"):
+        counts = f"{tunnels['n_new']} new, {tunnels['n_gone']} gone, {tunnels['n_kept']} as they were"
+        hint = "" if tunnels["pairs"] else "; no pair of banks is allowed, set tunnel_pairs in rcll.toml"
+        out.print(f"tunnels: {counts}{hint}", markup=False)

@@ -1,0 +1,96 @@
+"""What the user can set: RCLL_* variables over rcll.toml over the defaults."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from rcll.errors import InputError
+
+
+class Settings(BaseSettings):
+    """Every setting of rcll, each with its reason; ``RCLL_CONFIG`` names another file than ./rcll.toml."""
+
+    model_config = SettingsConfigDict(env_prefix="RCLL_", extra="forbid", frozen=True)
+
+    home: Path = Path(".rcll")
+    """Everything that rcll keeps on this machine: embedded data, plans, Prefect's own files."""
+    database_url: SecretStr | None = None
+    """PostgreSQL 15+ with pgvector 0.8+; unset means the embedded server under ``home``."""
+    database: str = "rcll"
+    """Database on the embedded server; the demo's is rcll_demo."""
+    storage: str | None = None
+    """Where plans and Parquet files lie; default ``home``/storage."""
+    taxonomy: str | None = None
+    """A user's TOML file that extends or replaces the shipped taxonomy."""
+    layers: bool = False
+    """Let layer rules decide; the specification's default is layer 2 for all."""
+
+    closet_threshold: Annotated[int, Field(ge=3)] = 200
+    """Units in one bank and room above which closets are made."""
+    summary_model: str | None = None
+    """Chat model that writes closets; unset means extractive summaries and no text leaves the machine."""
+    summary_base_url: str | None = None
+    summary_api_key: SecretStr | None = None
+    max_calls: Annotated[int, Field(ge=0)] = 200
+    """Model calls that one run may make at most."""
+    max_tokens: Annotated[int, Field(ge=0)] = 1_000_000
+    """Tokens, in and out, that one run may spend at most."""
+    prices: dict[str, tuple[float, float]] = {}
+    """Price of a million tokens in and out, by model, for the preview; e.g. {"some-model" = [0.15, 0.6]}."""
+    embed_model: str | None = None
+    """Embedder of closets and queries; unset means wordllama in own banks, centroids elsewhere."""
+    embed_base_url: str | None = None
+    embed_api_key: SecretStr | None = None
+
+    tunnel_pairs: tuple[tuple[str, str], ...] = ()
+    """Pairs of bank patterns between which tunnels may be found, e.g. [["team-*", "team-*"]]."""
+    private: tuple[str, ...] = ()
+    """Bank patterns that never take part in automatic tunnels."""
+    tunnels_per_unit: Annotated[int, Field(ge=1)] = 3
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no .env files: secrets come by environment
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then environment, then the file."""
+        toml = TomlConfigSettingsSource(settings_cls, os.environ.get("RCLL_CONFIG", "rcll.toml"))
+        return init_settings, env_settings, toml
+
+    @property
+    def storage_dir(self) -> str:
+        """Folder or URL under which plans and intermediate files lie."""
+        return self.storage or str(self.home / "storage")
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings.
+
+    Raises:
+        InputError: a value cannot be used; the message names the variable and never shows a value.
+    """
+    try:
+        return Settings(**{k: v for k, v in overrides.items() if v is not None})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"setting '{name}' cannot be used: {first['msg']}; correct RCLL_{name.upper()} or rcll.toml"
+        ) from None

@@ -1,0 +1,1 @@
+"""Pure stages: frames and frozen parameters in, new frames out."""

@@ -1,0 +1,1 @@
+"""The only users of psycopg: embedded server, catalog, migrations, extract, load, ledger, lease."""

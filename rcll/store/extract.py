@@ -1,0 +1,209 @@
+"""Reads units out of a bank in short transactions: keyset pages to Parquet, embeddings by binary COPY.
+
+No snapshot outlives a page: an old snapshot anywhere in the cluster keeps dead tuples alive, spoils HOT
+updates and makes Hindsight's bank deletion wait.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from psycopg import sql
+from psycopg.rows import TupleRow, tuple_row
+
+from rcll.errors import DatabaseError
+from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, UNITS
+from rcll.store.catalog import Tenant
+from rcll.store.connect import Connection, Database
+from rcll.store.sql import query
+
+_FIRST = "00000000-0000-0000-0000-000000000000"
+PAGE_ROWS = 5_000
+#: Rows of one Parquet part: large enough for the regex engine's batches, small enough for flat memory.
+PART_ROWS = 100_000
+
+#: Members of a room as the closet and tunnel stages take them, before they select their columns.
+MEMBERS = pl.Schema(
+    {
+        "unit_id": pl.String,
+        "bank_id": pl.String,
+        "hall": pl.String,
+        "text": pl.String,
+        "text_hash": pl.String,
+        "happened_at": pl.Datetime("us", "UTC"),
+    }
+)
+
+
+def count_units(conn: Connection, tenant: Tenant, banks: Sequence[str] | None = None) -> dict[str, int]:
+    """Units per bank, banks sorted by name; ``None`` means all banks."""
+    rows = conn.execute(query("count_units", **tenant.names()), {"banks": _list(banks)}).fetchall()
+    return dict(rows)
+
+
+def list_banks(conn: Connection, tenant: Tenant) -> list[str]:
+    """Names of all banks of the tenant, with or without units, sorted."""
+    return [bank for (bank,) in conn.execute(query("list_banks", **tenant.names())).fetchall()]
+
+
+def extract_units(
+    database: Database,
+    tenant: Tenant,
+    *,
+    banks: Sequence[str] | None,
+    taxonomy_hash: str,
+    folder: Path,
+    all_texts: bool = False,
+) -> list[Path]:
+    """Write the units of some banks to Parquet parts in frames.UNITS, sorted by unit_id.
+
+    Args:
+        database: where the tenant lives.
+        tenant: whose units.
+        banks: names, or None for all.
+        taxonomy_hash: units whose ledger row bears it, and whose text is the same, come without text.
+        folder: where the parts go; made if missing.
+        all_texts: fetch every text, also where the ledger knows the label.
+
+    Returns:
+        Paths of parts of at most PART_ROWS units; none where the banks are empty.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    parts: list[Path] = []
+    parameters = {"banks": _list(banks), "taxonomy_hash": taxonomy_hash, "all_texts": all_texts}
+    for rows in _batched_rows(_unit_pages(database, tenant, parameters)):
+        path = folder / f"units-{len(parts):05d}.parquet"
+        pl.DataFrame(rows, schema=UNITS, orient="row").write_parquet(path)
+        parts.append(path)
+    return parts
+
+
+def _unit_pages(database: Database, tenant: Tenant, parameters: dict[str, Any]) -> Iterator[list[TupleRow]]:
+    statement = _page_query(tenant)
+    after = _FIRST
+    with database.connect() as conn, conn.cursor(row_factory=tuple_row) as cursor:
+        while True:
+            rows = cursor.execute(statement, parameters | {"after": after, "limit": PAGE_ROWS}).fetchall()
+            if rows:
+                yield rows
+            if len(rows) < PAGE_ROWS:
+                return
+            after = rows[-1][0]
+
+
+def _page_query(tenant: Tenant) -> sql.Composed:
+    if tenant.migrated:
+        return query("select_units_page", **tenant.names())
+    return query("select_bare_units_page", **tenant.names(), **_label_columns(tenant))
+
+
+def _label_columns(tenant: Tenant) -> dict[str, sql.Composable]:
+    """The stored labels as text; before the migration the defaults that the columns will get."""
+    if tenant.has_labels:
+        return {field: sql.SQL("u.{}::text").format(sql.Identifier(field)) for field in ("room", "hall", "layer")}
+    defaults = {"room": DEFAULT_ROOM, "hall": DEFAULT_HALL, "layer": str(DEFAULT_LAYER)}
+    return {field: sql.SQL("{}::text").format(sql.Literal(value)) for field, value in defaults.items()}
+
+
+def _batched_rows(pages: Iterable[list[TupleRow]]) -> Iterator[list[TupleRow]]:
+    batch: list[TupleRow] = []
+    for page in pages:
+        batch += page
+        if len(batch) >= PART_ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def extract_members(
+    conn: Connection, tenant: Tenant, unit_ids: Sequence[str], *, room: str | None = None
+) -> tuple[pl.DataFrame, np.ndarray]:
+    """Texts, dates and embeddings of given units.
+
+    Args:
+        conn: an open connection.
+        tenant: whose units.
+        unit_ids: which, any order.
+        room: leave out units that no longer stand in this room; None takes all.
+
+    Returns:
+        MEMBERS sorted by unit_id, and a float32 array (n_units, n_dims), NaN where a unit has no embedding.
+    """
+    statement = query(
+        "select_members",
+        **tenant.names(),
+        hall=_label_columns(tenant)["hall"],
+        in_room=sql.SQL("true" if room is None else "u.room = %(room)s"),
+        happened_at=_happened_at(tenant),
+    )
+    frames = [
+        pl.DataFrame(conn.execute(statement, {"unit_ids": ids, "room": room}).fetchall(), schema=MEMBERS, orient="row")
+        for ids in _chunks(sorted(unit_ids))
+    ]
+    members = pl.concat(frames) if frames else pl.DataFrame(schema=MEMBERS)
+    return members, extract_embeddings(conn, tenant, members["unit_id"].to_list())
+
+
+def extract_embeddings(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) -> np.ndarray:
+    """Embeddings as a float32 array (n_units, n_dims) in the order of the ids, NaN where there is none.
+
+    Raises:
+        DatabaseError: a unit's vector has another length than the column promises.
+    """
+    kind = tenant.embedding
+    dims = (kind.dims or 0) if kind else 0
+    found = np.full((len(unit_ids), dims), np.nan, dtype=np.float32)
+    if kind is None or not dims:
+        return found
+    row_of = {unit_id.replace("-", ""): row for row, unit_id in enumerate(unit_ids)}
+    rows = query("copy_embeddings", **tenant.names())
+    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(rows)
+    for ids in _chunks(unit_ids):
+        with conn.cursor() as cursor, cursor.copy(statement, {"unit_ids": ids}) as copy:
+            _fill(found, row_of, b"".join(bytes(chunk) for chunk in copy), kind.type)
+    return found
+
+
+def _fill(found: np.ndarray, row_of: dict[str, int], stream: bytes, vector_type: str) -> None:
+    """Decode a binary COPY of (uuid, vector): fixed-size records after a header, a two-byte trailer."""
+    number = ">f2" if vector_type == "halfvec" else ">f4"
+    dims = found.shape[1]
+    record = np.dtype(
+        [
+            ("n_fields", ">i2"),
+            ("id_bytes", ">i4"),
+            ("id", "V16"),
+            ("vector_bytes", ">i4"),
+            ("dims", ">i2"),
+            ("unused", ">i2"),
+            ("vector", number, (dims,)),
+        ]
+    )
+    header, trailer = 19, 2
+    body = stream[header:-trailer]
+    if len(body) % record.itemsize:
+        raise DatabaseError(f"embeddings of mixed length; expected {dims} dimensions in every unit; run rcll doctor")
+    records = np.frombuffer(body, dtype=record)
+    found[[row_of[unit_id.tobytes().hex()] for unit_id in records["id"]]] = records["vector"]
+
+
+def _happened_at(tenant: Tenant) -> sql.Composable:
+    """When a unit's matter happened: the first date of the table that Python can hold (no infinities)."""
+    dates = [
+        sql.SQL("CASE WHEN u.{0} BETWEEN '0001-01-02' AND '9999-12-30' THEN u.{0}::timestamptz END").format(
+            sql.Identifier(column)
+        )
+        for column in tenant.date_columns
+    ]
+    return sql.SQL("coalesce({}, NULL::timestamptz)").format(sql.SQL(", ").join(dates or [sql.SQL("NULL")]))
+
+
+def _chunks(ids: Sequence[str], size: int = 10_000) -> Iterator[list[str]]:
+    return (list(ids[start : start + size]) for start in range(0, len(ids), size))
+
+
+def _list(banks: Sequence[str] | None) -> list[str] | None:
+    return None if banks is None else list(banks)

@@ -1,0 +1,143 @@
+"""One write transaction of the loader: lease, locks, labels, ledger and undo log together, or nothing.
+
+Killed inside one, PostgreSQL forgets it; killed between two, the next run finds the rest.
+"""
+
+import random
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import psycopg
+
+from rcll.errors import DatabaseError, Transient
+from rcll.frames import CHANGES
+from rcll.store.catalog import Tenant
+from rcll.store.connect import Connection
+from rcll.store.horizon import HotWatch
+from rcll.store.lease import Lease
+from rcll.store.pace import Pace
+from rcll.store.places import units_name
+from rcll.store.sql import query
+
+#: What the loader writes: a change with the layer spelled as the column stores it.
+WRITES = pl.Schema({**CHANGES, "stored_layer": pl.String})
+#: What became of a unit: written, already, gone, edited, relabelled, locked, recorded.
+OUTCOMES = pl.Schema({"unit_id": pl.String, "outcome": pl.String})
+
+#: Tries of one transaction that meets deadlocks, lock timeouts or statement timeouts, with growing pauses:
+#: about a minute in all.
+TRIES = 10
+_INPUT = (
+    *("unit_id", "bank_id", "text_hash", "old_room", "old_hall", "old_layer", "room", "hall", "layer", "stored_layer"),
+    *("room_source", "hall_source", "layer_source", "room_rule", "hall_rule", "layer_rule"),
+    *("room_tier", "hall_tier", "language"),
+)
+_RETRYABLE = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.QueryCanceled,  # statement_timeout: half as many rows the next time
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What is the same for every row of a load."""
+
+    taxonomy_hash: str | None
+    """Rules by which the labels were made; None lets the next run decide anew."""
+    is_held: bool
+    """Whether later runs leave the units alone until text or rules change."""
+
+
+class Writer:
+    """Runs the load queries over rows, a transaction at a time, as large and as fast as the pace allows."""
+
+    def __init__(self, conn: Connection, tenant: Tenant, lease: Lease, stamp: Stamp, pace: Pace) -> None:
+        self.watch = HotWatch(conn, tenant)
+        self._conn, self._tenant, self._lease, self._stamp, self._pace = conn, tenant, lease, stamp, pace
+        self._units = {"units": units_name(conn, tenant)}
+        fragments = {name: query(name) for name in ("planned_rows", "ledger_conflict")}
+        self._statements = {
+            name: query(name, **tenant.names(), **fragments) for name in ("apply_labels", "record_labels")
+        }
+
+    def write(self, rows: pl.DataFrame, *, leaves_page: bool) -> Generator[pl.DataFrame]:
+        """Write labels (WRITES); yield OUTCOMES of each transaction, the last of them slept upon."""
+        return self._run("apply_labels", rows, leaves_page=leaves_page)
+
+    def record(self, rows: pl.DataFrame) -> Generator[pl.DataFrame]:
+        """File labels (WRITES) in the ledger that the units bear already; yield OUTCOMES."""
+        return self._run("record_labels", rows, leaves_page=False)
+
+    def _run(self, name: str, rows: pl.DataFrame, *, leaves_page: bool) -> Generator[pl.DataFrame]:
+        start = failures = 0
+        while start < rows.height:
+            batch = rows.slice(start, self._pace.rows(leaves_page=leaves_page))
+            values = self._values(batch)
+            began = time.monotonic()
+            try:
+                found = self._commit(name, batch, values, leaves_page=leaves_page)
+            except _RETRYABLE as error:
+                failures += 1
+                self._pace.shrink(leaves_page=leaves_page)
+                self._back_off(failures, batch.height, error)
+                continue
+            seconds = time.monotonic() - began
+            start, failures = start + batch.height, 0
+            self._pace.learn(batch.height, seconds, leaves_page=leaves_page)
+            yield found
+            time.sleep(self._pace.pause(batch.height, seconds))
+
+    def _commit(self, name: str, batch: pl.DataFrame, values: dict[str, Any], *, leaves_page: bool) -> pl.DataFrame:
+        with self._conn.transaction():
+            before = self._conn.execute(query("begin_write"), self._units).fetchone()
+            self._lease.check(self._conn, self._tenant, batch["bank_id"].unique().to_list())
+            rows = self._conn.execute(self._statements[name], values).fetchall()
+            after = self._conn.execute(query("count_updates"), self._units).fetchone()
+        assert before is not None
+        assert after is not None
+        self.watch.count(after[0] - before[-2], after[1] - before[-1], leaves_page=leaves_page)
+        return pl.DataFrame(rows, schema=OUTCOMES, orient="row")
+
+    def _values(self, batch: pl.DataFrame) -> dict[str, Any]:
+        columns: dict[str, Any] = {name: batch[name].to_list() for name in _INPUT}
+        stamp = {"taxonomy_hash": self._stamp.taxonomy_hash, "is_held": self._stamp.is_held}
+        return columns | stamp | {"run_id": self._lease.run_id}
+
+    def _back_off(self, failures: int, n_rows: int, error: psycopg.Error) -> None:
+        if failures == TRIES:
+            raise Transient(
+                f"{n_rows} labels could not be written in {TRIES} tries ({type(error).__name__}); "
+                f"what was committed before stays; run again"
+            ) from error
+        time.sleep(random.uniform(0.5, 1.5) * min(0.1 * 2**failures, 10.0))  # noqa: S311 - jitter
+
+
+@contextmanager
+def one_line_errors(doing: str) -> Generator[None]:
+    """Turn what driver and server say into one line of our own.
+
+    Raises:
+        Transient: the connection or the server is gone, or its disk is full; the same call may succeed later.
+        DatabaseError: the server refuses.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise Transient(
+            f"{doing} was cut off: {_said(error)}; what was committed before stays, nothing is half done; run again"
+        ) from None
+    except psycopg.Error as error:
+        raise DatabaseError(
+            f"{doing} was refused: {_said(error)}; what was committed before stays; "
+            f"expected a role that may read and write memory_units and rcll's tables"
+        ) from None
+
+
+def _said(error: psycopg.Error) -> str:
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())[:300]

@@ -1,0 +1,201 @@
+"""Taxonomy files: read, checked for form, and put in order."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rcll.errors import InputError
+from rcll.taxonomy.dialect import PatternError, translate
+from rcll.taxonomy.model import DIMENSIONS, TIERS, Finding, Rule, Taxonomy
+
+#: Shipped packs in the order in which they are read.
+PACKS = ("en", "de", "fr", "es", "ru", "zh")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_RULE_KEYS = {"id", "room", "hall", "layer", "pattern", "unless", "within", "tier", "hits", "misses"}
+_FILE_KEYS = {"language", "extends", "place", "words", "rules"}
+_MAX_LAYER = 3
+
+
+class TaxonomyFile:
+    """One file: its rules, its findings, and how it relates to the shipped rules."""
+
+    def __init__(self, name: str, text: str) -> None:
+        """Read the text of the file called ``name``; what is wrong goes to ``findings``."""
+        self.name = name
+        self.findings: list[Finding] = []
+        self.rules: list[Rule] = []
+        self.extends = False
+        self.place = "before"
+        self._lines = text.splitlines()
+        try:
+            self._read(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            at = re.search(r"at line (\d+)", str(error))
+            self._find(int(at[1]) if at else len(self._lines), f"this is not TOML: {error}")
+
+    def _find(self, line: int, message: str) -> None:
+        self.findings.append(Finding(self.name, line, message))
+
+    def _read(self, content: Mapping[str, Any]) -> None:
+        for key in sorted(set(content) - _FILE_KEYS):
+            self._find(self._line_of(key), f"unknown key '{key}'; expected {', '.join(sorted(_FILE_KEYS))}")
+        if content.get("extends", "default") != "default":
+            self._find(self._line_of("extends"), f'extends = {content["extends"]!r}; expected "default"')
+        self.extends = "extends" in content
+        self.place = content.get("place", "before")
+        if self.place not in ("before", "after"):
+            self._find(self._line_of("place"), f'place = {self.place!r}; expected "before" or "after"')
+        language = content.get("language")
+        if language is not None and not (isinstance(language, str) and re.fullmatch("[a-z]{2,3}", language)):
+            self._find(self._line_of("language"), f'language = {language!r}; expected a code such as "en"')
+        rules = content.get("rules")
+        if not isinstance(rules, list) or not rules:
+            self._find(0, "no rules; expected rules = [ { id = ..., room = ..., pattern = ..., hits = [...] }, ]")
+            return
+        words = content.get("words", {})
+        if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
+            self._find(self._line_of("words"), "words must be strings: words.VERBS = 'run|stop'")
+            words = {}
+        seen: dict[str, int] = {}
+        for position, raw in enumerate(rules):
+            self._rule(raw, position, language, words, seen)
+
+    def _rule(
+        self, raw: Any, position: int, language: str | None, words: Mapping[str, str], seen: dict[str, int]
+    ) -> None:
+        if not isinstance(raw, dict) or not isinstance(raw.get("id"), str) or not raw["id"]:
+            self._find(0, f'rule number {position + 1} has no id; expected id = "some.name"')
+            return
+        name = raw["id"]
+        seen[name] = seen.get(name, 0) + 1
+        line = self._line_of_rule(name, seen[name])
+        if seen[name] > 1:
+            self._find(line, f"rule '{name}': the id is used before; give it another one")
+        problems = list(_problems(raw))
+        for problem in problems:
+            self._find(line, f"rule '{name}': {problem}")
+        if problems:
+            return
+        dimension = next(d for d in DIMENSIONS if d in raw)
+        try:
+            self.rules.append(
+                Rule(
+                    id=name,
+                    dimension=dimension,
+                    label=str(raw[dimension]),
+                    pattern=translate(raw["pattern"], words),
+                    unless=translate(raw["unless"], words) if "unless" in raw else None,
+                    within=raw.get("within"),
+                    tier=raw.get("tier", "word"),
+                    language=language,
+                    hits=tuple(raw["hits"]),
+                    misses=tuple(raw.get("misses", ())),
+                    source=raw["pattern"],
+                    file=self.name,
+                    line=line,
+                )
+            )
+        except PatternError as error:
+            self._find(line, f"rule '{name}': {error}")
+
+    def _line_of(self, key: str) -> int:
+        start = re.compile(rf"\s*{re.escape(key)}\b")
+        return next((n for n, line in enumerate(self._lines, 1) if start.match(line)), 0)
+
+    def _line_of_rule(self, name: str, nth: int) -> int:
+        mention = re.compile(rf"\bid\s*=\s*[\"']{re.escape(name)}[\"']")
+        lines = [n for n, line in enumerate(self._lines, 1) if mention.search(line)]
+        return lines[nth - 1] if nth <= len(lines) else 0
+
+
+def _problems(raw: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    if unknown := sorted(set(raw) - _RULE_KEYS):
+        found.append(f"unknown key '{unknown[0]}'; expected {', '.join(sorted(_RULE_KEYS))}")
+    given = [d for d in DIMENSIONS if d in raw]
+    if len(given) != 1:
+        found.append(f"it gives {' and '.join(given) or 'nothing'}; expected exactly one of room, hall, layer")
+    for dimension in ("room", "hall"):
+        label = raw.get(dimension, "x")
+        if not isinstance(label, str) or not _NAME.fullmatch(label):
+            found.append(f"{dimension} {label!r}; expected up to 64 of a-z 0-9 _ -")
+    layer = raw.get("layer", 0)
+    if not isinstance(layer, int) or isinstance(layer, bool) or not 0 <= layer <= _MAX_LAYER:
+        found.append(f"layer {layer!r}; expected 0, 1, 2 or 3")
+    found += [
+        f"{key} must be a string"
+        for key in ("pattern", "unless")
+        if not isinstance(raw.get(key, "" if key == "unless" else None), str)
+    ]
+    within = raw.get("within", 1)
+    if not isinstance(within, int) or isinstance(within, bool) or within < 1:
+        found.append(f"within {within!r}; expected a number of characters above 0")
+    if raw.get("tier", "word") not in TIERS:
+        found.append(f"tier {raw['tier']!r}; expected one of {', '.join(TIERS)}")
+    for key in ("hits", "misses"):
+        examples = raw.get(key, [])
+        if not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
+            found.append(f"{key} must be a list of strings")
+    if not raw.get("hits"):
+        found.append("no hits; expected at least one example that it must match")
+    return found
+
+
+def read_packs() -> list[TaxonomyFile]:
+    """Read the shipped packs that are there."""
+    folder = resources.files("rcll.taxonomy") / "packs"
+    files = [(f"{code}.toml", folder / f"{code}.toml") for code in PACKS]
+    return [TaxonomyFile(name, path.read_text(encoding="utf-8")) for name, path in files if path.is_file()]
+
+
+def read_file(path: str | Path) -> TaxonomyFile:
+    """Read a user's file.
+
+    Raises:
+        InputError: there is no such file, or it is not UTF-8 text.
+    """
+    try:
+        return TaxonomyFile(str(path), Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"taxonomy file '{path}' cannot be read: {reason}; expected a TOML file") from None
+
+
+def load_taxonomy(path: str | Path | None = None) -> Taxonomy:
+    """Return the shipped taxonomy, or what a user's file makes of it.
+
+    Raises:
+        InputError: the file cannot be used; the message names file, line and the first problem.
+    """
+    own = read_file(path) if path is not None else None
+    packs = read_packs() if own is None or own.extends else []
+    files = [*packs, own] if own is not None else packs
+    findings = [finding for file in files for finding in file.findings] + _clashes(files)
+    if findings:
+        more = f" (and {len(findings) - 1} more; see 'rcll taxonomy check')" if len(findings) > 1 else ""
+        raise InputError(f"{findings[0]}{more}")
+    base = tuple(rule for file in packs for rule in file.rules)
+    if own is None:
+        return Taxonomy(base)
+    rules = tuple(own.rules)
+    if not own.extends:
+        return Taxonomy(rules)
+    return Taxonomy(base, before=rules) if own.place == "before" else Taxonomy(base, after=rules)
+
+
+def _clashes(files: list[TaxonomyFile]) -> list[Finding]:
+    """Find ids that two files share."""
+    seen: dict[str, str] = {}
+    found: list[Finding] = []
+    for file in files:
+        for rule in file.rules:
+            other = seen.setdefault(rule.id, file.name)
+            if other != file.name:
+                found.append(
+                    Finding(file.name, rule.line, f"rule '{rule.id}': the id is used in {other}; give it another one")
+                )
+    return found

@@ -1,0 +1,73 @@
+"""Where a step works: settings, database and tenant, opened anew inside each task.
+
+Tasks get the name of a schema, never a connection or an address: what travels through Prefect must pickle
+and must not hold a password.
+"""
+
+import difflib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rcll.errors import DatabaseError, InputError
+from rcll.settings import Settings, load_settings
+from rcll.store.catalog import Tenant, read_tenants
+from rcll.store.connect import Database, open_database
+from rcll.store.extract import list_banks
+from rcll.store.migrate import create_base
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One tenant of one database, and the settings under which it was opened."""
+
+    settings: Settings
+    database: Database
+    tenant: Tenant
+
+
+@contextmanager
+def open_places(schemas: Sequence[str] = ()) -> Generator[list[Place]]:
+    """Open the database and every tenant in it, or those of the named schemas.
+
+    The embedded server gets base tables of its own where it is empty.
+    """
+    settings = load_settings()
+    with open_database(settings) as database:
+        if database.is_embedded:
+            create_base(database)
+        with database.connect() as conn:
+            tenants = read_tenants(conn, schemas)
+        yield [Place(settings, database, tenant) for tenant in tenants]
+
+
+@contextmanager
+def open_place(schema: str) -> Generator[Place]:
+    """Open one tenant."""
+    with open_places([schema]) as places:
+        if len(places) != 1:
+            raise DatabaseError(f"schema '{schema}' holds no memory units any more; expected one tenant")
+        yield places[0]
+
+
+def check_banks(place: Place, banks: Sequence[str] | None) -> None:
+    """Make sure that every named bank exists.
+
+    Raises:
+        InputError: with the names that come closest.
+    """
+    if not banks:
+        return
+    with place.database.connect() as conn:
+        known = list_banks(conn, place.tenant)
+    for bank in banks:
+        if bank not in known:
+            near = difflib.get_close_matches(bank, known, n=3)
+            hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else _some(known)
+            raise InputError(f"bank '{bank}' does not exist in schema '{place.tenant.schema}'; {hint}")
+
+
+def _some(known: Sequence[str]) -> str:
+    if not known:
+        return "there are no banks at all"
+    return f"there are {len(known)}, for example '{known[0]}'; see rcll status"

@@ -1,0 +1,79 @@
+"""What a plan or a run amounts to, in numbers that people compare: before, after, kept, skipped."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rcll.stages.plan import FIELDS
+from rcll.walk.labels import read_plan
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """Counts over one tenant's plan; tables map a label to units, most first."""
+
+    n_units: int
+    n_to_write: int
+    n_to_record: int
+    n_explicit: int
+    skipped: dict[str, int]
+    reasons: dict[str, int]
+    before: dict[str, dict[str, int]] = field(repr=False)
+    after: dict[str, dict[str, int]] = field(repr=False)
+    per_bank: dict[str, dict[str, int]] = field(repr=False)
+    languages: dict[str, int] = field(repr=False)
+
+
+def summarise_plan(parts: list[Path]) -> PlanSummary:
+    """Count what a plan would do."""
+    plan = read_plan(parts)
+    changed = plan.filter("is_changed")
+    totals = plan.select(
+        n_units=pl.len(),
+        n_to_write=(pl.col("is_changed") & pl.col("writes_unit")).sum(),
+        n_to_record=(pl.col("is_changed") & ~pl.col("writes_unit")).sum(),
+        n_explicit=pl.col("is_explicit").sum(),
+    ).collect()
+    return PlanSummary(
+        **totals.row(0, named=True),
+        skipped=_counts(plan.drop_nulls("skip"), "skip"),
+        reasons=_counts(changed, "reason"),
+        before={f: _counts(plan, f"old_{f}") for f in FIELDS},
+        after={f: _counts(plan, f) for f in FIELDS},
+        per_bank=_per_bank(plan),
+        languages=_counts(plan.drop_nulls("language"), "language"),
+    )
+
+
+def room_sizes(parts: list[Path]) -> dict[tuple[str, str], int]:
+    """Units per (bank, room) as they will stand, sorted by bank and room."""
+    sizes = read_plan(parts).group_by("bank_id", "room").len().sort("bank_id", "room").collect()
+    return {(bank, room): n for bank, room, n in sizes.iter_rows()}
+
+
+def units_of_room(parts: list[Path], bank: str, room: str) -> list[str]:
+    """Ids of the units that will stand in a room, sorted."""
+    chosen = read_plan(parts).filter(pl.col("bank_id") == bank, pl.col("room") == room)
+    return chosen.select("unit_id").collect()["unit_id"].sort().to_list()
+
+
+def _counts(frame: pl.LazyFrame, column: str) -> dict[str, int]:
+    labels = frame.group_by(pl.col(column).cast(pl.String).fill_null("unset")).len()
+    return dict(labels.sort("len", column, descending=[True, False]).collect().iter_rows())
+
+
+def _per_bank(plan: pl.LazyFrame) -> dict[str, dict[str, int]]:
+    counted = (
+        plan.group_by("bank_id")
+        .agg(
+            n_units=pl.len(),
+            n_to_write=(pl.col("is_changed") & pl.col("writes_unit")).sum(),
+            n_explicit=pl.col("is_explicit").sum(),
+        )
+        .sort("bank_id")
+        .collect()
+    )
+    rows: dict[str, dict[str, Any]] = {row.pop("bank_id"): row for row in counted.iter_rows(named=True)}
+    return rows

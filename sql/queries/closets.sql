@@ -1,0 +1,59 @@
+-- name: select_closet_sources
+-- Sources of every closet of a bank and room, for upkeep.
+SELECT c.id::text AS closet_id, s.unit_id::text AS unit_id, s.text_hash, c.source_hash
+FROM {closets} c
+JOIN {closet_sources} s ON s.closet_id = c.id
+WHERE c.bank_id = %(bank)s::{bank_type} AND c.room = %(room)s
+ORDER BY c.id, s.unit_id;
+
+-- name: rooms_with_closets
+-- Rooms that have closets already, so that a room that shrank is looked after too.
+SELECT DISTINCT bank_id::text AS bank_id, room
+FROM {closets}
+WHERE %(banks)s::text[] IS NULL OR bank_id = ANY(%(banks)s::{bank_type}[])
+ORDER BY 1, 2;
+
+-- name: insert_closet
+-- A closet with its sources, unless a source has changed since it was read, the bank is gone, or the same
+-- group already has one.
+WITH sources AS (
+    SELECT s.unit_id, s.text_hash, s.rank
+    FROM unnest(%(unit_ids)s::uuid[], %(text_hashes)s::text[], %(ranks)s::int[]) AS s(unit_id, text_hash, rank)
+    JOIN {units} u ON u.id = s.unit_id
+    WHERE left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) = s.text_hash
+), closet AS (
+    INSERT INTO {closets} (id, bank_id, room, hall, title, summary, embedding, embedding_model, source_unit_ids,
+                           source_hash, model, is_extractive, n_read, n_sources, status, run_id, updated_at)
+    SELECT %(closet_id)s, %(bank)s::{bank_type}, %(room)s, %(hall)s, %(title)s, %(summary)s,
+           %(embedding)s::{vector_type}, %(embedding_model)s, %(unit_ids)s::uuid[],
+           %(source_hash)s, %(model)s, %(is_extractive)s, %(n_read)s, %(n_sources)s, 'fresh', %(run_id)s, now()
+    WHERE (SELECT count(*) FROM sources) = %(n_sources)s
+      AND EXISTS (SELECT FROM {banks} WHERE {bank_key} = %(bank)s::{bank_type})
+    ON CONFLICT (bank_id, source_hash) DO NOTHING
+    RETURNING id
+)
+INSERT INTO {closet_sources} (closet_id, unit_id, text_hash, rank)
+SELECT closet.id, sources.unit_id, sources.text_hash, sources.rank
+FROM closet, sources
+RETURNING closet_id::text;
+
+-- name: delete_closets
+DELETE FROM {closets} WHERE id = ANY(%(closet_ids)s::uuid[]) RETURNING id::text;
+
+-- name: list_closets
+-- Closets with their freshness as a reader must see it: stale as soon as a source reads differently.
+SELECT c.id::text AS closet_id, c.bank_id::text AS bank_id, c.room, c.hall, c.title, c.summary, c.model,
+       c.is_extractive, c.n_read, c.n_sources, c.created_at,
+       CASE WHEN c.status <> 'fresh' THEN c.status
+            WHEN EXISTS (
+                SELECT FROM {closet_sources} s
+                LEFT JOIN {units} u ON u.id = s.unit_id
+                WHERE s.closet_id = c.id AND (u.id IS NULL OR u.room IS DISTINCT FROM c.room
+                  OR left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM s.text_hash))
+            THEN 'stale' ELSE 'fresh' END AS status,
+       ARRAY(SELECT s.unit_id::text FROM {closet_sources} s WHERE s.closet_id = c.id ORDER BY s.rank) AS unit_ids
+FROM {closets} c
+WHERE (%(banks)s::text[] IS NULL OR c.bank_id = ANY(%(banks)s::{bank_type}[]))
+  AND (%(room)s::text IS NULL OR c.room = %(room)s)
+ORDER BY c.bank_id, c.room, c.n_sources DESC, c.id
+LIMIT %(limit)s;

@@ -1,0 +1,72 @@
+-- name: start_run
+-- A run that was killed leaves status 'running' behind; see close_dead_runs.
+INSERT INTO {runs} (run_id, kind, status, started_at, taxonomy_hash, rcll_version, parameters)
+VALUES (%(run_id)s, %(kind)s, 'running', now(), %(taxonomy_hash)s, %(version)s, %(parameters)s)
+ON CONFLICT (run_id) DO NOTHING;
+
+-- name: finish_run
+UPDATE {runs} SET status = %(status)s, finished_at = now(), summary = %(summary)s WHERE run_id = %(run_id)s;
+
+-- name: close_dead_runs
+-- Runs that say 'running' although no lease of theirs is alive were killed.
+UPDATE {runs} r SET status = 'failed', finished_at = now()
+ WHERE r.status = 'running' AND r.started_at < now() - make_interval(secs => %(seconds)s)
+   AND NOT EXISTS (SELECT FROM {leases} l WHERE l.run_id = r.run_id AND l.expires_at > clock_timestamp())
+RETURNING r.run_id::text;
+
+-- name: list_runs
+-- Newest first.
+SELECT run_id::text, kind, status, started_at, finished_at, summary
+FROM {runs} ORDER BY started_at DESC LIMIT %(limit)s;
+
+-- name: select_label
+-- One unit with what the ledger says, for explain.
+SELECT u.id::text AS unit_id, u.bank_id::text AS bank_id, u.{text} AS text,
+       u.room::text AS room, u.hall::text AS hall, u.layer::text AS layer,
+       l.room_source, l.hall_source, l.layer_source, l.room_rule, l.hall_rule, l.layer_rule,
+       l.labelled_at, l.run_id::text AS run_id, coalesce(l.is_held, false) AS is_held
+FROM {units} u
+LEFT JOIN {ledger} l ON l.unit_id = u.id
+WHERE u.id = %(unit_id)s;
+
+-- name: set_explicit
+-- Labels that somebody sets: unit and ledger in one statement. A field given as NULL is left as it is; where
+-- the ledger has no row yet, a value of it that is no default counts as set by somebody before.
+WITH named AS (
+    SELECT u.id, u.bank_id::text AS bank_id,
+           coalesce(%(room)s::text, u.room, 'general') AS room,
+           coalesce(%(hall)s::text, u.hall, 'fact') AS hall,
+           coalesce(%(stored_layer)s::text, u.layer::text, '2') AS stored_layer
+    FROM {units} u WHERE u.id = ANY(%(unit_ids)s::uuid[])
+    ORDER BY u.id FOR NO KEY UPDATE
+), written AS (
+    UPDATE {units} u
+       SET room = n.room, hall = n.hall, layer = n.stored_layer::{layer_type}
+      FROM named n
+     WHERE u.id = n.id
+       AND (u.room, u.hall, u.layer::text) IS DISTINCT FROM (n.room, n.hall, n.stored_layer)
+)
+INSERT INTO {ledger} AS l (unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source)
+SELECT n.id, n.bank_id, n.room, n.hall, right(n.stored_layer, 1)::smallint,
+       CASE WHEN %(room)s::text IS NULL AND n.room = 'general' THEN 'rule' ELSE 'explicit' END,
+       CASE WHEN %(hall)s::text IS NULL AND n.hall = 'fact' THEN 'rule' ELSE 'explicit' END,
+       CASE WHEN %(layer)s::smallint IS NULL AND right(n.stored_layer, 1) = '2' THEN 'rule' ELSE 'explicit' END
+FROM named n
+ON CONFLICT (unit_id) DO UPDATE
+   SET room = coalesce(%(room)s::text, l.room), hall = coalesce(%(hall)s::text, l.hall),
+       layer = coalesce(%(layer)s::smallint, l.layer),
+       room_source = CASE WHEN %(room)s::text IS NULL THEN l.room_source ELSE 'explicit' END,
+       hall_source = CASE WHEN %(hall)s::text IS NULL THEN l.hall_source ELSE 'explicit' END,
+       layer_source = CASE WHEN %(layer)s::smallint IS NULL THEN l.layer_source ELSE 'explicit' END,
+       room_rule = CASE WHEN %(room)s::text IS NULL THEN l.room_rule END,
+       hall_rule = CASE WHEN %(hall)s::text IS NULL THEN l.hall_rule END,
+       layer_rule = CASE WHEN %(layer)s::smallint IS NULL THEN l.layer_rule END,
+       labelled_at = now()
+RETURNING unit_id::text;
+
+-- name: clear_explicit
+-- Hand units back to the rules: the next run files them again.
+UPDATE {ledger}
+   SET room_source = 'rule', hall_source = 'rule', layer_source = 'rule', taxonomy_hash = NULL, is_held = false
+ WHERE unit_id = ANY(%(unit_ids)s::uuid[])
+RETURNING unit_id::text;

@@ -1,0 +1,57 @@
+-- name: select_auto_tunnels
+-- Tunnels that rcll found by itself and that touch one of these banks.
+SELECT id::text AS tunnel_id
+FROM {tunnels}
+WHERE method = 'auto'
+  AND (%(banks)s::text[] IS NULL OR source_bank_id = ANY(%(banks)s::{bank_type}[])
+       OR target_bank_id = ANY(%(banks)s::{bank_type}[]));
+
+-- name: insert_tunnels
+-- Found tunnels whose ends still stand in their banks; one that exists already, by whoever, is left alone.
+INSERT INTO {tunnels} (id, source_unit_id, target_unit_id, source_bank_id, target_bank_id,
+                       relationship, score, method, run_id, evidence)
+SELECT i.tunnel_id, i.source_unit_id, i.target_unit_id, a.bank_id, b.bank_id,
+       i.relationship, i.score, 'auto', %(run_id)s, i.evidence::jsonb
+FROM unnest(%(tunnel_id)s::uuid[], %(source_unit_id)s::uuid[], %(target_unit_id)s::uuid[],
+            %(source_bank_id)s::text[], %(target_bank_id)s::text[],
+            %(relationship)s::text[], %(score)s::real[], %(evidence)s::text[])
+  AS i(tunnel_id, source_unit_id, target_unit_id, source_bank_id, target_bank_id, relationship, score, evidence)
+JOIN {units} a ON a.id = i.source_unit_id AND a.bank_id::text = i.source_bank_id
+JOIN {units} b ON b.id = i.target_unit_id AND b.bank_id::text = i.target_bank_id
+ON CONFLICT DO NOTHING
+RETURNING id::text;
+
+-- name: delete_tunnels
+-- Only what rcll found by itself; a tunnel that somebody made is never removed by a run.
+DELETE FROM {tunnels} WHERE id = ANY(%(tunnel_ids)s::uuid[]) AND method = 'auto' RETURNING id::text;
+
+-- name: list_tunnels
+-- Tunnels with both ends; the bank of an end is the bank its unit stands in now.
+SELECT t.id::text AS tunnel_id, t.relationship, t.score, t.method,
+       a.bank_id::text AS source_bank_id, t.source_unit_id::text AS source_unit_id, a.{text} AS source_text,
+       b.bank_id::text AS target_bank_id, t.target_unit_id::text AS target_unit_id, b.{text} AS target_text,
+       a.room::text AS room
+FROM {tunnels} t
+JOIN {units} a ON a.id = t.source_unit_id
+JOIN {units} b ON b.id = t.target_unit_id
+WHERE %(banks)s::text[] IS NULL OR a.bank_id::text = ANY(%(banks)s::text[]) OR b.bank_id::text = ANY(%(banks)s::text[])
+ORDER BY t.score DESC NULLS LAST, t.id
+LIMIT %(limit)s;
+
+-- name: count_tunnels
+-- Tunnels per unordered pair of banks.
+SELECT least(a.bank_id::text, b.bank_id::text) AS bank_a, greatest(a.bank_id::text, b.bank_id::text) AS bank_b,
+       count(*) AS n_tunnels
+FROM {tunnels} t
+JOIN {units} a ON a.id = t.source_unit_id
+JOIN {units} b ON b.id = t.target_unit_id
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
+-- name: select_filed_units
+-- Units of some banks with the room in which they are filed and stand, less the fallback room.
+SELECT u.id::text AS unit_id, u.bank_id::text AS bank_id, u.room::text AS room
+FROM {ledger} l
+JOIN {units} u ON u.id = l.unit_id AND u.room = l.room
+WHERE l.bank_id = ANY(%(banks)s::text[]) AND l.room <> %(fallback)s
+ORDER BY u.id;

@@ -1,0 +1,27 @@
+"""Fixtures that several tiers share."""
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+from tests.doubles.openai_double import OpenAIDouble
+
+# The same examples on every run, and no time limit on one example: a busy machine is no failure.
+hypothesis.settings.register_profile("rcll", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("rcll")
+
+_OPENAI_VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY")
+
+
+@pytest.fixture
+def openai_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIDouble]:
+    """A fresh OpenAI-compatible server on a local socket; nothing of the caller's OPENAI_* reaches the test.
+
+    It tests transport, parsing, retries and budgets, not the quality of answers.
+    """
+    for name in _OPENAI_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with OpenAIDouble() as double:
+        yield double

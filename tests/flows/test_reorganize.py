@@ -1,0 +1,177 @@
+"""The flow on real PostgreSQL: what it writes, what it leaves, and that a second run writes nothing."""
+
+import json
+
+import pytest
+
+from rcll.errors import Busy, InputError
+from rcll.store.checks import run_checks
+from rcll.store.connect import Database
+from tests.integration.places import N_UNITS, fill, unit_id
+
+TEXTS = {
+    "alice": "Server db-{n} ran out of disk space; we grew its volume group, see OPS-{n}.",
+    "bob": "The disk of server db-{n} filled up and its volume group was extended (OPS-{n}).",
+}
+
+
+@pytest.fixture
+def bank(make_template, clone, monkeypatch, tmp_path):
+    """A Hindsight-like database, not migrated, and settings that point at it.
+
+    Two banks of texts about full disks; alice's n-th unit and bob's tell of the same server, with one vector.
+    """
+
+    def setup(database: Database) -> None:
+        fill(database, "hindsight")
+        with database.connect() as conn:
+            for name, text in TEXTS.items():
+                conn.execute(
+                    "UPDATE memory_units SET text = replace(%s, '{n}', pair::text), embedding ="
+                    " (SELECT array_agg(sin(pair * i)) FROM generate_series(1, 384) i)::real[]::vector"
+                    " FROM (SELECT id AS of, (row_number() OVER (ORDER BY id) + 1) / 2 AS pair"
+                    "       FROM memory_units) numbered WHERE id = of AND bank_id = %s",
+                    [text, name],
+                )
+
+    database = clone(make_template("flows", setup))
+    monkeypatch.setenv("RCLL_DATABASE_URL", database.url)
+    monkeypatch.setenv("RCLL_HOME", str(tmp_path))
+    monkeypatch.setenv("RCLL_CLOSET_THRESHOLD", "100")
+    monkeypatch.setenv("RCLL_TUNNEL_PAIRS", json.dumps([["alice", "bob"]]))
+    return database
+
+
+def _rows(database, statement):
+    with database.connect() as conn:
+        return conn.execute(statement).fetchall()
+
+
+def _walk(**parameters):
+    from flows.reorganize import reorganize
+
+    (summary,) = reorganize(**parameters)
+    return summary
+
+
+def test_first_run_files_condenses_links_and_the_second_writes_nothing(bank, tmp_path):
+    """One run migrates and does it all; the next finds the same and writes nothing, no text stays on disk."""
+    first = _walk()
+    assert first["status"] == "done"
+    assert first["migrations"]
+    assert first["loaded"]["n_written"] + first["loaded"]["n_recorded"] == N_UNITS
+    assert _rows(bank, "SELECT DISTINCT room FROM memory_units") == [("infrastructure",)]
+    assert first["closets"]["n_new"] > 0
+    assert first["tunnels"]["n_new"] > 0
+    counts = "SELECT (SELECT count(*) FROM closets), (SELECT count(*) FROM tunnels), (SELECT count(*) FROM rcll_labels)"
+    stored = _rows(bank, counts)
+    second = _walk()
+    assert second["migrations"] == []
+    assert (second["loaded"]["n_written"], second["loaded"]["n_recorded"]) == (0, 0)
+    for stage in ("closets", "tunnels"):
+        assert (second[stage]["n_new"], second[stage]["n_gone"]) == (0, 0)
+        assert second[stage]["n_kept"] == first[stage]["n_new"]
+    assert _rows(bank, counts) == stored
+    assert list(tmp_path.glob("storage/runs/*")) == []
+
+
+def test_every_check_is_empty_after_a_run(bank):
+    """No rule of sql/checks is broken by a run."""
+    from rcll.store.catalog import read_tenants
+
+    _walk()
+    with bank.connect() as conn:
+        (tenant,) = read_tenants(conn)
+        assert run_checks(conn, tenant) == {}
+
+
+def test_plan_is_the_same_walk_and_writes_nothing(bank, tmp_path):
+    """A plan migrates nothing and changes nothing; the run then does what it promised."""
+    before = _rows(bank, "SELECT relname, relfilenode FROM pg_class WHERE relkind IN ('r', 'i') ORDER BY 1")
+    plan = _walk(dry_run=True)
+    assert plan["status"] == "planned"
+    assert plan["pending_migrations"]
+    assert _rows(bank, "SELECT relname, relfilenode FROM pg_class WHERE relkind IN ('r', 'i') ORDER BY 1") == before
+    assert list(tmp_path.glob(f"storage/plans/{plan['plan_id']}/public/plan-*.parquet"))
+    assert not list(tmp_path.glob("storage/plans/**/units-*.parquet"))
+    run = _walk()
+    assert run["loaded"]["n_written"] == plan["labels"]["n_to_write"]
+    assert run["loaded"]["n_recorded"] == plan["labels"]["n_to_record"]
+    assert run["closets"]["n_new"] == plan["closets"]["n_new"]
+    assert run["tunnels"]["n_new"] == plan["tunnels"]["n_new"]
+
+
+def test_one_bank_and_one_stage(bank):
+    """--bank and --only limit what is written."""
+    summary = _walk(banks=["alice"], only="labels")
+    assert summary["labels"]["n_units"] == N_UNITS // 2
+    assert "closets" not in summary
+    assert _rows(bank, "SELECT DISTINCT bank_id FROM rcll_labels") == [("alice",)]
+    assert _rows(bank, "SELECT count(*) FROM tunnels") == [(0,)]
+
+
+def test_tunnels_of_one_bank_leave_the_others(bank):
+    """A run over one bank keeps its tunnels to banks that it does not cover."""
+    n_new = _walk()["tunnels"]["n_new"]
+    again = _walk(banks=["alice"])
+    assert again["tunnels"] == again["tunnels"] | {"n_new": 0, "n_gone": 0, "n_kept": n_new}
+
+
+def test_tunnels_go_when_no_pair_is_allowed_any_more(bank, monkeypatch):
+    """What rcll found by itself disappears with the permission."""
+    n_new = _walk()["tunnels"]["n_new"]
+    monkeypatch.setenv("RCLL_TUNNEL_PAIRS", "[]")
+    assert _walk()["tunnels"]["n_gone"] == n_new
+
+
+def test_edited_source_drops_its_closet(bank):
+    """A closet whose source was edited is stale at once, and gone or made anew after the next run."""
+    from rcll.store.catalog import read_tenants
+    from rcll.store.closets import list_closets
+
+    _walk()
+    with bank.connect() as conn:
+        (tenant,) = read_tenants(conn)
+        closet = list_closets(conn, tenant)[0]
+        assert closet.status == "fresh"
+        conn.execute("UPDATE memory_units SET text = 'The tea is green.' WHERE id = %s", [closet.unit_ids[0]])
+        stale = [each for each in list_closets(conn, tenant) if each.status == "stale"]
+        assert [each.closet_id for each in stale] == [closet.closet_id]
+        _walk()
+        assert {each.status for each in list_closets(conn, tenant)} == {"fresh"}
+        assert closet.closet_id not in {each.closet_id for each in list_closets(conn, tenant)}
+
+
+def test_unknown_bank_is_named_with_a_hint(bank):
+    """A bank that does not exist changes nothing and brings the nearest name."""
+    with pytest.raises(InputError, match=r"bank 'alic' does not exist.*did you mean 'alice'"):
+        _walk(banks=["alic"])
+    assert _rows(bank, "SELECT count(*) FROM pg_class WHERE relname = 'rcll_runs'") == [(0,)]
+
+
+def test_busy_bank_is_refused(bank):
+    """While another run holds a bank, a second one says who and writes nothing."""
+    from uuid import uuid4
+
+    from rcll.store.catalog import read_tenants
+    from rcll.store.lease import hold_banks
+    from rcll.store.migrate import migrate
+
+    with bank.connect() as conn:
+        (tenant,) = read_tenants(conn)
+        migrate(bank, tenant)
+        (tenant,) = read_tenants(conn)
+    with hold_banks(bank, tenant, ["alice"], uuid4()), pytest.raises(Busy, match="'alice' is in use by"):
+        _walk()
+    assert _rows(bank, "SELECT count(*) FROM rcll_labels") == [(0,)]
+    assert _rows(bank, "SELECT status FROM rcll_runs") == [("failed",)]
+
+
+def test_explicit_label_survives_the_whole_walk(bank):
+    """A room that somebody set by hand is kept, recorded and counted."""
+    _walk(only="labels")
+    with bank.connect() as conn:
+        conn.execute("UPDATE memory_units SET room = 'tax' WHERE id = %s", [unit_id(4)])
+    summary = _walk(only="labels")
+    assert summary["labels"]["n_explicit"] == 1
+    assert _rows(bank, f"SELECT room FROM memory_units WHERE id = '{unit_id(4)}'") == [("tax",)]
