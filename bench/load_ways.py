@@ -119,9 +119,7 @@ def page_phased(job: Job) -> None:
         run_id = start_run(conn, tenant, kind="bench", taxonomy_hash="T", parameters={})
     banks = job.changes["bank_id"].unique().to_list()
     with hold_banks(job.database, tenant, banks, run_id) as lease:
-        job.loaded = apply_changes(
-            job.database, tenant, job.changes, lease, taxonomy_hash="T", limits=job.limits
-        )
+        job.loaded = apply_changes(job.database, tenant, job.changes, lease, taxonomy_hash="T", limits=job.limits)
 
 
 def page_phased_vacuum(job: Job) -> None:

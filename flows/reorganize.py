@@ -21,6 +21,7 @@ from pydantic import Field
 
 from rcll.frames import TUNNELS
 from rcll.progress import report
+from rcll.settings import load_settings
 from rcll.store.extract import extract_units, list_banks
 from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
@@ -28,10 +29,11 @@ from rcll.store.load import Loaded, apply_changes, read_changes
 from rcll.store.migrate import migrate, pending
 from rcll.store.tunnels import dig_tunnels, plan_tunnels
 from rcll.taxonomy import load_taxonomy
-from rcll.walk.closets import CondensedRoom, condense_room, rooms_to_condense
+from rcll.walk.closets import CondensedRoom, Spent, condense_room, rooms_to_condense
 from rcll.walk.labels import labelling_hash, plan_part
 from rcll.walk.place import Place, check_banks, open_place, open_places
-from rcll.walk.summary import summarise_plan, units_of_room
+from rcll.walk.plans import check_plan, find_plans, new_plan_id, plan_folder, plan_parts, store_plan
+from rcll.walk.summary import frozen_hints, summarise_plan, units_of_room
 from rcll.walk.tunnels import RoomUnits, link_room, rooms_to_link
 
 Stage = Literal["labels", "closets", "tunnels"]
@@ -47,6 +49,7 @@ class Options:
     banks: list[str] | None
     only: Stage | None
     dry_run: bool
+    plan: str | None = None
 
     def wants(self, stage: Stage) -> bool:
         """Whether the stage takes part."""
@@ -95,12 +98,10 @@ def load(schema: str, parts: list[Path], lease: Lease, fingerprint: str) -> Load
 
 
 @task(cache_policy=NO_CACHE)
-def condense(
-    schema: str, bank: str, room: str, parts: list[Path], lease: Lease | None, calls_left: int
-) -> CondensedRoom:
+def condense(schema: str, bank: str, room: str, parts: list[Path], lease: Lease | None, spent: Spent) -> CondensedRoom:
     """Bring the closets of one room up to date; without a lease only say what would be done."""
     with open_place(schema) as place:
-        return condense_room(place, bank, room, units_of_room(parts, bank, room), lease=lease, calls_left=calls_left)
+        return condense_room(place, bank, room, units_of_room(parts, bank, room), lease=lease, spent=spent)
 
 
 @task(cache_policy=NO_CACHE)
@@ -145,17 +146,35 @@ def reorganize(
         return [_reorganize_tenant(place, options) for place in places]
 
 
+@flow(name="apply", task_runner=RUNNER)
+def apply(plan_id: Annotated[str, Field(description="Id that rcll plan printed.")]) -> list[dict[str, Any]]:
+    """Write what a stored plan says, and nothing else; what has changed since is skipped and counted.
+
+    Returns:
+        One summary per tenant, as that of :func:`reorganize`.
+    """
+    plans = find_plans(load_settings(), plan_id)
+    with open_places([plan.fingerprint.schema for plan in plans]) as places:
+        for place, plan in zip(places, plans, strict=True):
+            check_plan(place, plan)
+        return [
+            _reorganize_tenant(place, Options(plan.banks, plan.only, dry_run=False, plan=plan.plan_id))
+            for place, plan in zip(places, plans, strict=True)
+        ]
+
+
 def _reorganize_tenant(place: Place, options: Options) -> dict[str, Any]:
     walk = _plan_walk if options.dry_run else _write_walk
     return {"schema": place.tenant.schema, "kind": place.tenant.kind} | walk(place, options)
 
 
 def _plan_walk(place: Place, options: Options) -> dict[str, Any]:
-    plan_id = f"plan-{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
-    folder = Path(place.settings.storage_dir) / "plans" / plan_id / place.tenant.schema
+    plan_id = new_plan_id()
+    folder = plan_folder(place.settings, plan_id, place.tenant.schema)
     with place.database.connect() as conn:
         waiting = [migration.name for migration in pending(conn, place.tenant)]
     summary = _walk(place, options, folder, lease=None)
+    store_plan(place, plan_id, banks=options.banks, only=options.only)
     return {"status": "planned", "plan_id": plan_id, "pending_migrations": waiting} | summary
 
 
@@ -183,13 +202,12 @@ def _walk(place: Place, options: Options, folder: Path, *, lease: Lease | None) 
     settings, schema = place.settings, place.tenant.schema
     timings = Timings()
     fingerprint = labelling_hash(load_taxonomy(settings.taxonomy), use_layers=settings.layers)
-    with timings.of("extract"):
-        units = extract(schema, options.banks, fingerprint, folder)
-    with timings.of("classify"):
-        parts = [part.result() for part in [label.submit(u, settings.taxonomy, settings.layers) for u in units]]
-        for path in units:
-            path.unlink()  # the texts are no longer needed
-    summary: dict[str, Any] = {"labels": asdict(summarise_plan(parts))}
+    if options.plan:
+        parts = plan_parts(plan_folder(settings, options.plan, schema))
+    else:
+        parts = _plan_labels(place, options, folder, fingerprint, timings)
+    labels = summarise_plan(parts)
+    summary: dict[str, Any] = {"labels": asdict(labels), "hints": frozen_hints(labels)}
     if options.wants("labels") and lease:
         with timings.of("load"):
             summary["loaded"] = asdict(load(schema, parts, lease, fingerprint))
@@ -202,17 +220,30 @@ def _walk(place: Place, options: Options, folder: Path, *, lease: Lease | None) 
     return summary | {"seconds": timings.seconds}
 
 
+def _plan_labels(place: Place, options: Options, folder: Path, fingerprint: str, timings: Timings) -> list[Path]:
+    settings = place.settings
+    with timings.of("extract"):
+        units = extract(place.tenant.schema, options.banks, fingerprint, folder)
+    with timings.of("classify"):
+        parts = [part.result() for part in [label.submit(u, settings.taxonomy, settings.layers) for u in units]]
+        for path in units:
+            path.unlink()  # the texts are no longer needed
+    return parts
+
+
 def _condense_rooms(place: Place, parts: list[Path], options: Options, lease: Lease | None) -> dict[str, Any]:
     rooms = rooms_to_condense(place, parts, options.banks)
     done: list[CondensedRoom] = []
     for number, (bank, room) in enumerate(rooms, start=1):
-        calls_left = place.settings.max_calls - sum(each.n_calls for each in done)
-        done.append(condense(place.tenant.schema, bank, room, parts, lease, calls_left))
+        spent = done[-1].spent if done else Spent()
+        done.append(condense(place.tenant.schema, bank, room, parts, lease, spent))
         report("closets", number, len(rooms), bank=bank)
-    counts = {name: sum(getattr(each, name) for each in done) for name in ("n_new", "n_gone", "n_kept", "n_calls")}
+    names = ("n_new", "n_updated", "n_gone", "n_kept")
+    counts = {name: sum(getattr(each, name) for each in done) for name in names}
     failures = [reason for each in done for reason in each.failures]
     rooms_at = {"n_rooms": len(rooms), "threshold": place.settings.closet_threshold}
-    return counts | rooms_at | {"n_failed": len(failures), "failures": failures}
+    spent = asdict(done[-1].spent if done else Spent())
+    return counts | rooms_at | spent | {"n_failed": len(failures), "failures": failures}
 
 
 def _link_banks(place: Place, parts: list[Path], options: Options, folder: Path, lease: Lease | None) -> dict[str, Any]:

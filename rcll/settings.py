@@ -32,6 +32,10 @@ class Settings(BaseSettings):
     """A user's TOML file that extends or replaces the shipped taxonomy."""
     layers: bool = False
     """Let layer rules decide; the specification's default is layer 2 for all."""
+    plans_kept: Annotated[int, Field(ge=1)] = 50
+    """Plans that stay under ``storage``; the oldest beyond go when a new one is made."""
+    undo_days: Annotated[int, Field(ge=1)] = 90
+    """How far back an undo reaches; rcll_changes forgets older runs."""
 
     closet_threshold: Annotated[int, Field(ge=3)] = 200
     """Units in one bank and room above which closets are made."""

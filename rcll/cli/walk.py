@@ -1,5 +1,6 @@
 """Commands that walk the data: migrate, plan, reorganize."""
 
+import logging
 from typing import Annotated, Any, Literal
 
 import typer
@@ -116,20 +117,40 @@ def reorganize(
     Examples: rcll reorganize | rcll reorganize --bank alice --only labels
     """
     use_rules(taxonomy, layers)
-    summaries = run_flow(banks=bank, schemas=schema, only=only, dry_run=dry_run)
+    show_and_end(run_flow(banks=bank, schemas=schema, only=only, dry_run=dry_run), json=json)
+
+
+def run_flow(*, banks: list[str] | None, schemas: list[str] | None, **parameters: Any) -> list[dict[str, Any]]:
+    """Run the Prefect flow in this process, after a look at what a wrong input would stop at once.
+
+    The look keeps the embedded server up for the flow, and starting Prefect takes ten seconds.
+    """
+    from rcll.walk.place import check_banks, open_places
+
+    prepare_prefect(load_settings().home)
+    with open_places(schemas or ()) as places:
+        for place in places:
+            check_banks(place, banks)
+        return run_in_prefect("reorganize", banks=banks, schemas=schemas, **parameters)
+
+
+def run_in_prefect(name: str, **parameters: Any) -> list[dict[str, Any]]:
+    """Run the flow of that name of flows.reorganize in this process; the environment is prepared."""
+    with err.status("starting Prefect"), progress_bars():
+        from flows import reorganize as flows
+
+        try:
+            summaries: Any = getattr(flows, name)(**parameters)  # a state only on request
+        finally:
+            logging.disable(logging.CRITICAL)  # Prefect's threads complain when the program ends
+    return summaries
+
+
+def show_and_end(summaries: list[dict[str, Any]], *, json: bool) -> None:
+    """Print the summaries of a run; exit code 3 where it was not done wholly."""
     _show(summaries, json=json)
     if any(summary["status"] == "partial" for summary in summaries):
         raise typer.Exit(PARTIAL)
-
-
-def run_flow(**parameters: Any) -> list[dict[str, Any]]:
-    """Run the Prefect flow in this process."""
-    prepare_prefect(load_settings().home)
-    from flows.reorganize import reorganize as flow
-
-    with err.status("starting"), progress_bars():
-        summaries: Any = flow(**parameters)  # typed as a state too, which it is only on request
-    return summaries
 
 
 def _show(summaries: list[dict[str, Any]], *, json: bool) -> None:
@@ -154,7 +175,7 @@ def show_summary(summary: dict[str, Any]) -> None:
     out.print(f"time: {seconds}")
     if summary["status"] == "planned":
         pending = summary["pending_migrations"]
-        out.print(f"plan [bold]{summary['plan_id']}[/bold]; nothing was written", end="")
+        out.print(f"plan [bold]{summary['plan_id']}[/bold]; nothing was written; rcll apply PLAN writes it", end="")
         out.print(f"; pending migrations: {', '.join(pending)}" if pending else "")
     else:
         out.print(f"run [bold]{summary['run_id']}[/bold] {summary['status']}")
@@ -165,16 +186,21 @@ def _show_writes(summary: dict[str, Any]) -> None:
     loaded = summary.get("loaded")
     if loaded:
         out.print(f"labels: {loaded['n_written']:,} units written, {loaded['n_recorded']:,} more recorded")
+        for note in loaded["notes"]:
+            out.print(f"  slower than it could be: {note}", markup=False)
     else:
         out.print(f"labels: {labels['n_to_write']:,} units to write, {labels['n_to_record']:,} more to record")
     out.print(f"explicit: {labels['n_explicit']:,} units with a label that somebody set, kept")
+    for hint in summary["hints"]:
+        out.print(f"  {hint}", markup=False)
     skipped = labels["skipped"] | (loaded or {}).get("skipped", {})
     out.print("skipped: " + (", ".join(f"{n:,} {why}" for why, n in skipped.items()) or "0"))
     if closets := summary.get("closets"):
         out.print(
-            f"closets: {closets['n_new']} new, {closets['n_gone']} gone, {closets['n_kept']} as they were, "
-            f"{closets['n_failed']} failed, {closets['n_calls']} model calls; {closets['n_rooms']} rooms "
-            f"of {closets['threshold']} units or more"
+            f"closets: {closets['n_new']} new, {closets['n_updated']} updated, {closets['n_gone']} gone, "
+            f"{closets['n_kept']} as they were, {closets['n_failed']} failed; {closets['n_rooms']} rooms "
+            f"of {closets['threshold']} units or more; {closets['n_calls']} model calls, {closets['n_tokens']:,} tokens"
+            + ("" if closets["cost"] is None else f", about {closets['cost']:.2f}")
         )
         for reason in closets["failures"][:5]:
             out.print(f"  closet failed: {reason}", markup=False)

@@ -1,17 +1,27 @@
 """Room, hall and layer of texts, by the first rule that matches."""
 
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import polars as pl
 
 from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, LABELS, TEXTS, require_schema
-from rcll.taxonomy.language import detect_texts
-from rcll.taxonomy.match import program_for
-from rcll.taxonomy.model import Dimension, Taxonomy
-from rcll.taxonomy.normalise import normalise_texts
+from rcll.taxonomy.language import detect_languages
+from rcll.taxonomy.match import Indices, program_for
+from rcll.taxonomy.model import Dimension, Rule, Taxonomy
+from rcll.taxonomy.normalise import MAX_CHARS, normalise_texts
 
 #: Language of a text for whose language the taxonomy has no rules.
 UNSUPPORTED = "other"
+
+#: Texts that are worked on together: regexes are compiled once a batch, strings are held several times.
+_BATCH_TEXTS, _BATCH_BYTES = 131_072, 64_000_000
+
+#: Labels of a text that no rule matches.
+FALLBACKS: Mapping[Dimension, str] = {"room": DEFAULT_ROOM, "hall": DEFAULT_HALL, "layer": str(DEFAULT_LAYER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,7 @@ class ClassifyParams:
 def classify_units(
     texts: pl.DataFrame | pl.LazyFrame, taxonomy: Taxonomy, params: ClassifyParams | None = None
 ) -> pl.DataFrame:
-    """Label every text; see docs/taxonomy.md for what a rule sees.
+    """Label every text; docs/taxonomy.md says what a rule sees of it.
 
     Args:
         texts: frames.TEXTS; a null or empty text gets the fallbacks.
@@ -36,53 +46,71 @@ def classify_units(
         params: how to classify.
 
     Returns:
-        frames.LABELS, in the order of ``texts``.
+        frames.LABELS, in the order of ``texts``; the same whatever the number of texts and threads.
     """
     params = params or ClassifyParams()
     frame = require_schema(texts.lazy().collect(), TEXTS, "texts")
-    return _classify(frame, taxonomy, params)
+    if frame.is_empty():
+        return pl.DataFrame(schema=LABELS)
+    batches = list(_batches(frame))
+    if len(batches) == 1:
+        return _classify(frame, taxonomy, params)
+    with ThreadPoolExecutor(pl.thread_pool_size()) as threads:  # Polars works without the interpreter's lock
+        return pl.concat(threads.map(partial(_classify, taxonomy=taxonomy, params=params), batches))
+
+
+def stream_labels(texts: pl.LazyFrame, taxonomy: Taxonomy, params: ClassifyParams | None = None) -> pl.LazyFrame:
+    """Return the same labels as ``classify_units`` as a lazy frame, in memory that does not grow with the texts."""
+    return texts.map_batches(lambda frame: classify_units(frame, taxonomy, params), streamable=True, schema=LABELS)
+
+
+def language_of(lines: pl.Series, taxonomy: Taxonomy) -> pl.Series:
+    """Return the language of normalised texts as the taxonomy knows it: a code, UNSUPPORTED, or null."""
+    codes = detect_languages(lines)
+    is_known = codes.is_in(list(taxonomy.languages)) | codes.is_null()
+    return codes.zip_with(is_known, pl.repeat(UNSUPPORTED, len(codes), dtype=pl.String, eager=True))
+
+
+def _batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    read = frame["text"].str.len_bytes().fill_null(0).clip(upper_bound=MAX_CHARS).cast(pl.Int64)
+    number = read.cum_sum().to_numpy() // _BATCH_BYTES + np.arange(len(frame)) // _BATCH_TEXTS
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(frame)], strict=True):
+        yield frame.slice(int(start), int(stop - start))
 
 
 def _classify(frame: pl.DataFrame, taxonomy: Taxonomy, params: ClassifyParams) -> pl.DataFrame:
     lines = normalise_texts(frame["text"])
-    language = detect_texts(lines)
-    language = language.replace_strict({c: c for c in taxonomy.languages}, default=UNSUPPORTED).set(
-        language.is_null(), None
-    )
-    work = pl.DataFrame(
-        {"row": pl.int_range(len(frame), dtype=pl.UInt32, eager=True), "text": lines, "language": language}
-    )
-    parts = [_label_language(part, taxonomy, params) for part in work.partition_by("language")]
-    if not parts:
-        return pl.DataFrame(schema=LABELS)
-    labels = pl.concat(parts).sort("row")
-    return labels.with_columns(frame["unit_id"]).select(LABELS.names()).cast(LABELS)
+    row = pl.int_range(len(frame), dtype=pl.UInt32, eager=True)
+    work = pl.DataFrame({"row": row, "text": lines, "language": language_of(lines, taxonomy)})
+    parts = [
+        _label(part, taxonomy, language, params)
+        for (language,), part in work.partition_by("language", as_dict=True, maintain_order=True).items()
+    ]
+    labels = pl.concat(parts) if len(parts) == 1 else pl.concat(parts).sort("row")
+    return labels.with_columns(frame["unit_id"]).select(LABELS.names())
 
 
-def _label_language(part: pl.DataFrame, taxonomy: Taxonomy, params: ClassifyParams) -> pl.DataFrame:
-    language: str | None = part["language"][0]
-    room = _label(part["text"], taxonomy, language, "room", DEFAULT_ROOM)
-    hall = _label(part["text"], taxonomy, language, "hall", DEFAULT_HALL)
-    columns = [part["row"], part["language"], *room, *hall]
-    if params.use_layers:
-        layer, layer_rule, _ = _label(part["text"], taxonomy, language, "layer", str(DEFAULT_LAYER))
-        columns += [layer.cast(pl.Int16), layer_rule]
-    else:
-        columns += [
-            pl.Series("layer", [DEFAULT_LAYER] * len(part), pl.Int16),
-            pl.Series("layer_rule", [None] * len(part), pl.String),
-        ]
-    return pl.DataFrame(columns)
+def _label(work: pl.DataFrame, taxonomy: Taxonomy, language: object, params: ClassifyParams) -> pl.DataFrame:
+    """Label texts of one language; ``work`` has row, text and language."""
+    dimensions: tuple[Dimension, ...] = ("room", "hall", "layer") if params.use_layers else ("room", "hall")
+    program = program_for(taxonomy, language if isinstance(language, str) else None, dimensions)
+    columns = [work["row"], work["language"]]
+    for dimension, rules, found in zip(dimensions, program.rules, program.first(work["text"]), strict=True):
+        columns += _columns(dimension, rules, found)
+    labels = pl.DataFrame(columns)
+    if not params.use_layers:
+        labels = labels.with_columns(
+            pl.lit(str(DEFAULT_LAYER)).alias("layer"), pl.lit(None, pl.String).alias("layer_rule")
+        )
+    return labels.with_columns(pl.col("layer").cast(pl.Int16))
 
 
-def _label(
-    texts: pl.Series, taxonomy: Taxonomy, language: str | None, dimension: Dimension, fallback: str
-) -> tuple[pl.Series, pl.Series, pl.Series]:
-    program = program_for(taxonomy, language, dimension)
-    rules, found = program.rules, pl.Series(program.first(texts))
-    known = found.set(found < 0, None)
-    return (
-        pl.Series([r.label for r in rules], dtype=pl.String).gather(known).fill_null(fallback).alias(dimension),
-        pl.Series([r.id for r in rules], dtype=pl.String).gather(known).alias(f"{dimension}_rule"),
-        pl.Series([r.tier for r in rules], dtype=pl.String).gather(known).alias(f"{dimension}_tier"),
-    )
+def _columns(dimension: Dimension, rules: tuple[Rule, ...], found: Indices) -> list[pl.Series]:
+    """Return label, rule and tier of each text; index -1, the fallback, stands behind the last rule."""
+    last = pl.Series(np.where(found < 0, len(rules), found).astype(np.uint32))
+    labels: list[str | None] = [*(rule.label for rule in rules), FALLBACKS[dimension]]
+    ids: list[str | None] = [*(rule.id for rule in rules), None]
+    tiers: list[str | None] = [*(rule.tier for rule in rules), None]
+    named = {dimension: labels, f"{dimension}_rule": ids, f"{dimension}_tier": tiers}
+    return [pl.Series(name, values, pl.String)[last] for name, values in named.items()]

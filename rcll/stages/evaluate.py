@@ -1,6 +1,7 @@
 """How well predicted labels agree with true ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import polars as pl
 
@@ -51,6 +52,10 @@ class Evaluation:
     layer_near: float | None
     languages: pl.DataFrame
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; tables become lists of rows."""
+        return _plain(self)
+
 
 def evaluate_labels(predicted: pl.DataFrame, truth: pl.DataFrame) -> Evaluation:
     """Compare labels with the truth.
@@ -67,9 +72,8 @@ def evaluate_labels(predicted: pl.DataFrame, truth: pl.DataFrame) -> Evaluation:
         predicted, on="unit_id", how="left", maintain_order="left", validate="m:1"
     )
     if joined.is_empty() or joined["room"].null_count():
-        raise RcllError(
-            f"{joined['room'].null_count()} of {len(joined)} units have no predicted label; expected one for each of at least one unit"
-        )
+        missing = joined["room"].null_count()
+        raise RcllError(f"{missing} of {len(joined)} units have no predicted label; expected one for each, and a unit")
     room_right, hall_right = pl.col("room") == pl.col("true_room"), pl.col("hall") == pl.col("true_hall")
     layers = joined.drop_nulls("true_layer") if "true_layer" in joined.columns else joined.clear()
     off = (layers["layer"] - layers["true_layer"]).abs() if len(layers) else None
@@ -84,6 +88,14 @@ def evaluate_labels(predicted: pl.DataFrame, truth: pl.DataFrame) -> Evaluation:
         .agg(pl.len().alias("n"), room_right.mean().alias("room"), hall_right.mean().alias("hall"))
         .sort(["n", "language"], descending=[True, False], nulls_last=True),
     )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, pl.DataFrame):
+        return value.to_dicts()
+    if isinstance(value, Evaluation | Agreement):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return value
 
 
 def _agreement(joined: pl.DataFrame, dimension: str) -> Agreement:

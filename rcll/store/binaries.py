@@ -9,11 +9,13 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -129,18 +131,47 @@ class Binaries:
         identity: Mapping[str, Any] = {}
         if self.account:
             identity = {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
-        return subprocess.run(  # noqa: S603 - our own programs, no shell
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=output or subprocess.DEVNULL,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env={k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"LC_ALL": "C"},
-            start_new_session=True,  # Ctrl-C is for rcll alone, which then stops the server in order
-            pass_fds=keep,
-            **identity,
-        ).returncode
+        process = None
+        try:
+            with _signals_wait():  # an exception inside Popen would leave a child that nobody knows
+                process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output or subprocess.DEVNULL,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder,
+                    env={k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"LC_ALL": "C"},
+                    start_new_session=True,  # Ctrl-C is for rcll alone, which then stops the server in order
+                    pass_fds=keep,
+                    **identity,
+                )
+            return process.wait()
+        except BaseException:
+            if process:  # interrupted: end what it started too (a postmaster has its own session)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            raise
+
+
+@contextmanager
+def _signals_wait() -> Generator[None]:
+    """Keep signals that Python handles until the block is done."""
+    if threading.current_thread() is not threading.main_thread():  # they never interrupt other threads
+        yield
+        return
+    came: list[int] = []
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    kept = {number: handler for number, handler in kept.items() if callable(handler)}
+    for number in kept:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    for number in came:
+        signal.raise_signal(number)
 
 
 def is_private(folder: Path, uid: int, *, others: int = stat.S_IRWXG | stat.S_IRWXO) -> bool:

@@ -9,18 +9,17 @@ import numpy as np
 import polars as pl
 from psycopg.rows import dict_row
 
+from rcll.stages.closets import CLOSET_SOURCES
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection, Database
 from rcll.store.lease import Lease
 from rcll.store.sql import query
 
-#: One row per (closet, source).
-SOURCES = pl.Schema({"closet_id": pl.String, "unit_id": pl.String, "text_hash": pl.String, "source_hash": pl.String})
 
+class WrittenCloset(NamedTuple):
+    """A closet to be written, in place of the one that bears its id; sources by rank, the most central first."""
 
-class NewCloset(NamedTuple):
-    """A closet to be written; ``unit_ids``, ``text_hashes`` in order of rank, the most central first."""
-
+    closet_id: str
     bank_id: str
     room: str
     hall: str
@@ -55,10 +54,10 @@ class Closet(NamedTuple):
 
 
 def closet_sources(conn: Connection, tenant: Tenant, bank: str, room: str) -> pl.DataFrame:
-    """SOURCES of all closets of a bank and room, sorted by closet and unit."""
+    """stages.closets.CLOSET_SOURCES of a bank and room, sorted by closet and unit."""
     statement = query("select_closet_sources", **tenant.names())
     rows = conn.execute(statement, {"bank": bank, "room": room}).fetchall()
-    return pl.DataFrame(rows, schema=SOURCES, orient="row")
+    return pl.DataFrame(rows, schema=CLOSET_SOURCES, orient="row")
 
 
 def rooms_with_closets(conn: Connection, tenant: Tenant, banks: Sequence[str] | None) -> list[tuple[str, str]]:
@@ -83,14 +82,19 @@ def list_closets(
     return [Closet(**row) for row in rows]
 
 
-def write_closets(database: Database, tenant: Tenant, closets: Sequence[NewCloset], lease: Lease) -> list[str]:
-    """Insert closets, each in its own short transaction.
+def new_closet_id(bank: str, room: str, fingerprint: str) -> str:
+    """Id of a new closet: the same group gives the same one."""
+    return str(uuid5(NAMESPACE_URL, f"rcll:closet:{bank}:{room}:{fingerprint}"))
+
+
+def write_closets(database: Database, tenant: Tenant, closets: Sequence[WrittenCloset], lease: Lease) -> list[str]:
+    """Insert or update closets, each in its own short transaction.
 
     Returns:
         Why a closet was not written, one line for each that was not.
     """
     unwritten: list[str] = []
-    statement = query("insert_closet", **tenant.names())
+    statement = query("write_closet", **tenant.names())
     with database.connect() as conn:
         for closet in closets:
             with conn.transaction():
@@ -104,6 +108,17 @@ def write_closets(database: Database, tenant: Tenant, closets: Sequence[NewClose
     return unwritten
 
 
+def mark_closets(
+    database: Database, tenant: Tenant, bank: str, lease: Lease, *, failed: Sequence[str], fresh: Sequence[str]
+) -> None:
+    """Mark closets whose refresh failed, whose old text stays and is not shown, and those that are right again."""
+    if failed or fresh:
+        with database.connect() as conn, conn.transaction():
+            lease.check(conn, tenant, [bank])
+            ids = {"failed": list(failed), "fresh": list(fresh)}
+            conn.execute(query("mark_closets", **tenant.names()), ids)
+
+
 def drop_closets(database: Database, tenant: Tenant, bank: str, closet_ids: Sequence[str], lease: Lease) -> int:
     """Delete closets of one bank; returns how many were there."""
     if not closet_ids:
@@ -115,10 +130,9 @@ def drop_closets(database: Database, tenant: Tenant, bank: str, closet_ids: Sequ
     return len(rows)
 
 
-def _parameters(closet: NewCloset, run_id: UUID) -> dict[str, Any]:
+def _parameters(closet: WrittenCloset, run_id: UUID) -> dict[str, Any]:
     vector = None if closet.embedding is None else f"[{','.join(f'{x:.7g}' for x in closet.embedding)}]"
     return closet._asdict() | {
-        "closet_id": uuid5(NAMESPACE_URL, f"rcll:closet:{closet.bank_id}:{closet.source_hash}"),
         "bank": closet.bank_id,
         "embedding": vector,
         "unit_ids": list(closet.unit_ids),

@@ -62,6 +62,8 @@ _CONFIGURATION = {
 _START_SECONDS = 120  # crash recovery after a bulk load takes its time
 _ORPHAN_SECONDS = 15  # backends of a killed postmaster end when they look up from their work
 _ANSWER_SECONDS = 10
+_STOP_SECONDS = 30
+_LASTING = (psycopg.errors.ConnectionTimeout, psycopg.errors.DiskFull)  # waiting does not help
 _POLL_SECONDS = 0.02
 _LOG_BYTES = 1_000_000
 _SHM_BYTES = 1 << 30
@@ -100,14 +102,7 @@ class EmbeddedServer:
                 users = _open_lock(self._data.with_name("users.lock"))
                 stack.callback(self._leave, users)
                 fcntl.flock(users, fcntl.LOCK_SH)
-                self._sockets = self._start_or_join()
-                try:
-                    self._create_database()
-                except psycopg.Error as error:
-                    reason = error.diag.message_primary or "the server broke off"
-                    raise DatabaseError(
-                        f"database '{SUPERUSER}' cannot be made in {self._data}: {reason}; correct that and try again"
-                    ) from error
+                self._serve()
             self._stack = stack.pop_all()
         return self
 
@@ -118,7 +113,7 @@ class EmbeddedServer:
         """Give the libpq address of one database: a private unix socket."""
         if self._sockets is None:
             raise RcllError("the embedded server is not running; expected 'with EmbeddedServer(home)'")
-        return f"postgresql://{SUPERUSER}@/{quote(database, safe='')}?host={self._sockets}&port={PORT}"
+        return _url(self._sockets, database)
 
     @contextmanager
     def _starting_or_stopping(self) -> Generator[None]:
@@ -151,6 +146,22 @@ class EmbeddedServer:
             log.warning("the embedded server in %s was not stopped: %s", self._folder, error)
         finally:
             os.close(users)
+
+    def _serve(self) -> None:
+        """Start or join the server until it answers: it may be dying, or recovering, when we come."""
+        deadline = time.monotonic() + _ORPHAN_SECONDS
+        while True:
+            self._sockets = self._start_or_join()
+            try:
+                return self._create_database()
+            except psycopg.Error as error:
+                is_lasting = isinstance(error, _LASTING) or not isinstance(error, psycopg.OperationalError)
+                if is_lasting or time.monotonic() > deadline:
+                    raise Unreachable(
+                        f"the embedded server in {self._folder} does not work: {str(error).splitlines()[0]}; expected "
+                        f"an answer in {_ANSWER_SECONDS} s; if its processes are stopped, let them go on or end them"
+                    ) from None
+            time.sleep(_POLL_SECONDS)
 
     def _start_or_join(self) -> Path:
         """Return the folder of the socket of a server that is ready."""
@@ -192,15 +203,28 @@ class EmbeddedServer:
         return sockets
 
     def _stop(self) -> None:
-        """Stop the server in order; a pid is signalled only while it listens on the socket that we own."""
+        """Stop the server in order once it answers; else, or if that takes too long, at once.
+
+        PostgreSQL 18.6 never ends when it is asked to while it recovers from the crash of one backend. Nothing is
+        lost by stopping it at once: the next start recovers.
+        """
         deadline = time.monotonic() + _ORPHAN_SECONDS
-        while self._is_alive() and time.monotonic() < deadline:
+        while self._is_alive():
             found = self._postmaster()
-            if found:
-                self._pg_ctl("stop", "-m", "fast")
-                shutil.rmtree(found.sockets, ignore_errors=True)
+            if found and _answers(found.sockets):
+                with suppress(DatabaseError):
+                    self._end(found, "fast")
+                    return
+            if time.monotonic() > deadline:
+                if found:
+                    self._end(found, "immediate")
                 return
             time.sleep(_POLL_SECONDS)  # a start was interrupted, or the postmaster was killed
+
+    def _end(self, found: "_Postmaster", mode: str) -> None:
+        """Signal the postmaster: its pid is true, because it listens on the socket that is ours alone."""
+        self._pg_ctl("stop", "-m", mode, f"-t{_STOP_SECONDS}")
+        shutil.rmtree(found.sockets, ignore_errors=True)
 
     def _pg_ctl(self, action: str, *arguments: str, keep: Sequence[int] = ()) -> None:
         with (self._folder / "server.log").open("ab+") as output:
@@ -278,20 +302,7 @@ class EmbeddedServer:
             conn.execute(query("rename_database", old=sql.Identifier(draft), new=sql.Identifier(SUPERUSER)))
 
     def _connect(self, database: str) -> psycopg.Connection:
-        """Connect, after a short wait where the server restarts its backends after a crash of one."""
-        deadline = time.monotonic() + _ORPHAN_SECONDS
-        while True:
-            try:
-                return psycopg.connect(self.url(database), autocommit=True, connect_timeout=_ANSWER_SECONDS)
-            except psycopg.OperationalError as error:
-                if "the database system is" in str(error) and time.monotonic() < deadline:
-                    time.sleep(_POLL_SECONDS)
-                    continue
-                raise Unreachable(
-                    f"the embedded server in {self._folder} does not answer: {str(error).splitlines()[0]}; "
-                    f"expected an answer in {_ANSWER_SECONDS} s; let its processes go on if they "
-                    "are stopped, or end them"
-                ) from None
+        return psycopg.connect(self.url(database), autocommit=True, connect_timeout=_ANSWER_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -317,6 +328,17 @@ def _listens(sockets: Path) -> bool:
         probe.setblocking(False)
         # EAGAIN: its queue is full, as of a stopped process
         return probe.connect_ex(str(sockets / f".s.PGSQL.{PORT}")) in (0, errno.EAGAIN)
+
+
+def _answers(sockets: Path) -> bool:
+    with suppress(psycopg.OperationalError):
+        psycopg.connect(_url(sockets, "postgres"), connect_timeout=_ANSWER_SECONDS).close()
+        return True
+    return False
+
+
+def _url(sockets: Path, database: str) -> str:
+    return f"postgresql://{SUPERUSER}@/{quote(database, safe='')}?host={sockets}&port={PORT}"
 
 
 def _shared_memory() -> str:

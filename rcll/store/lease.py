@@ -8,13 +8,13 @@ import os
 import socket
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
 
-from rcll.errors import Busy, Transient
+from rcll.errors import Busy, RcllError
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection, Database
 from rcll.store.sql import query
@@ -22,6 +22,8 @@ from rcll.store.sql import query
 LEASE_SECONDS = 60.0
 #: Three heartbeats fit into a lease: one lost connection does not cost it.
 HEARTBEAT_SECONDS = LEASE_SECONDS / 3
+#: Longer than a write transaction of a stopped holder can live: the server ends it after 5 s.
+PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def hold_banks(database: Database, tenant: Tenant, banks: Sequence[str], run_id:
     finally:
         stop.set()
         beat.join()
-        with database.connect() as conn:
+        with suppress(RcllError, psycopg.Error), database.connect() as conn:  # else the lease ends by itself
             parameters = {"run_id": run_id, "banks": list(lease.tokens)}
             conn.execute(query("release_leases", **tenant.names()), parameters)
 
@@ -80,11 +82,15 @@ def holder_name() -> str:
 def _take(conn: Connection, tenant: Tenant, banks: Sequence[str], run_id: UUID) -> Lease:
     wanted = sorted(set(banks))
     parameters = {"banks": wanted, "holder": holder_name(), "run_id": run_id, "seconds": LEASE_SECONDS}
-    with conn.transaction():
-        taken = dict(conn.execute(query("take_leases", **tenant.names()), parameters).fetchall())
-        missing = [bank for bank in wanted if bank not in taken]
-        if missing:
-            raise Busy(_who_holds(conn, tenant, missing))
+    try:
+        with conn.transaction():
+            conn.execute(query("patience"), {"milliseconds": str(round(1000 * PATIENCE_SECONDS))})
+            taken = dict(conn.execute(query("take_leases", **tenant.names()), parameters).fetchall())
+            missing = [bank for bank in wanted if bank not in taken]
+            if missing:
+                raise Busy(_who_holds(conn, tenant, missing))
+    except psycopg.errors.LockNotAvailable:
+        raise Busy(_who_holds(conn, tenant, wanted)) from None
     return Lease(run_id=run_id, tokens=taken)
 
 
@@ -92,10 +98,10 @@ def _who_holds(conn: Connection, tenant: Tenant, banks: Sequence[str]) -> str:
     holders = conn.execute(query("lease_holders", **tenant.names()), {"banks": list(banks)}).fetchall()
     if not holders:
         return f"bank '{banks[0]}' was in use by another run a moment ago; run again"
-    bank, holder, run_id, since, _, until = holders[0]
+    bank, holder, run_id, since, until = holders[0]
     return (
-        f"bank '{bank}' is in use by {holder} (run {run_id}) since {since:%Y-%m-%d %H:%M:%S %Z}; "
-        f"wait for it, or until its lease ends at {until:%H:%M:%S} if that process is dead"
+        f"bank '{bank}' is in use by {holder} (run {run_id}) since {since}; "
+        f"wait for it, or until its lease ends at {until} if that process is dead"
     )
 
 
@@ -105,5 +111,5 @@ def _heartbeat(database: Database, tenant: Tenant, lease: Lease, stop: threading
         try:
             with database.connect() as conn:
                 conn.execute(query("extend_leases", **tenant.names()), parameters)
-        except (psycopg.Error, Transient):
+        except (psycopg.Error, RcllError):
             continue  # the next write transaction finds out whether the lease survived

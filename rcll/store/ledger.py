@@ -14,6 +14,9 @@ from rcll.store.connect import Connection
 from rcll.store.lease import LEASE_SECONDS
 from rcll.store.sql import query
 
+#: What the ledger names as the rule of a label that somebody set through rcll, in place of found on the unit.
+BY_HAND = "rcll label"
+
 
 class Run(NamedTuple):
     """A row of rcll_runs; ``summary`` is None while it runs or when it was killed."""
@@ -67,6 +70,19 @@ def list_runs(conn: Connection, tenant: Tenant, *, limit: int = 20) -> list[Run]
     return [Run(*row) for row in rows]
 
 
+def find_plan_run(conn: Connection, tenant: Tenant, plan_id: str) -> Run | None:
+    """The run that applied a plan to its end; None where there is none."""
+    row = conn.execute(query("find_plan_run", **tenant.names()), {"plan": plan_id}).fetchone()
+    return Run(*row) if row else None
+
+
+def database_identity(conn: Connection) -> tuple[str, str, str]:
+    """Name of the database, identifier of the server's data, number of the database in it."""
+    row = conn.execute(query("database_identity")).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]
+
+
 def find_unit(conn: Connection, tenant: Tenant, unit_id: str) -> LabelledUnit | None:
     """One unit with its label, or None where the tenant has no such unit."""
     row = conn.execute(query("select_label", **tenant.names()), {"unit_id": unit_id}).fetchone()
@@ -92,8 +108,8 @@ def set_explicit(
             raise InputError(f"label '{label[:80]}' has {len(label)} characters; expected 1 to 64")
     is_text = tenant.layer_type == "text"
     spelled = None if layer is None else f"L{layer}" if is_text else str(layer)
-    values = {"unit_ids": list(unit_ids), "room": room, "hall": hall, "layer": layer, "stored_layer": spelled}
-    rows = conn.execute(query("set_explicit", **tenant.names()), values).fetchall()
+    values = {"room": room, "hall": hall, "layer": layer, "stored_layer": spelled, "by_hand": BY_HAND}
+    rows = conn.execute(query("set_explicit", **tenant.names()), values | {"unit_ids": list(unit_ids)}).fetchall()
     return sorted(unit_id for (unit_id,) in rows)
 
 

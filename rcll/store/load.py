@@ -122,9 +122,9 @@ class _Load:
         """Write ledger rows alone; count the outcomes."""
         outcomes: Counter[str] = Counter()
         for found in self.writer.record(rows):
-            outcomes["recorded"] += found.height
-            report("record", outcomes["recorded"], rows.height)
-        outcomes["gone"] = rows.height - outcomes["recorded"]
+            outcomes += Counter(found["outcome"].to_list())
+            report("record", outcomes.total(), rows.height)
+        outcomes["gone"] += rows.height - outcomes.total()
         return outcomes
 
     def _pass(self, rows: pl.DataFrame, n_total: int) -> Iterator[pl.DataFrame]:

@@ -14,12 +14,9 @@ from rcll.store.sql import query
 #: Ids of one statement: short enough that its snapshot hinders nobody.
 CHUNK_ROWS = 10_000
 
-#: Of a tuple, without the bits that mark nulls.
-_HEADER_BYTES = 24
-_FIXED = "CASE WHEN u.{column} IS NULL THEN 0 ELSE {n_bytes} END"
+#: A value of more than 2,000 bytes lies in TOAST; it must not be fetched to be measured.
+_VARYING = "CASE WHEN pg_column_size(u.{column}) <= 2000 THEN u.{column} END"
 _EXTERNAL = "coalesce(pg_column_size(u.{column}), 0)"
-#: A value of more than 2,000 bytes lies in TOAST, and a pointer of 18 in the row.
-_VARYING = "CASE WHEN pg_column_size(u.{column}) > 2000 THEN 18 ELSE coalesce(pg_column_size(u.{column}), 0) END"
 
 
 def units_name(conn: Connection, tenant: Tenant) -> str:
@@ -59,12 +56,11 @@ def _parse(stream: bytes) -> pl.DataFrame:
 
 
 def _sizes(conn: Connection, tenant: Tenant) -> dict[str, sql.Composable]:
-    """Sums of what a row's values take: those that stay in the row anyway, and those that may be moved out."""
+    """The row less its external values, and what these take."""
     columns = conn.execute(query("tuple_columns"), {"units": units_name(conn, tenant)}).fetchall()
-    short: list[sql.Composable] = [sql.Literal(_HEADER_BYTES + len(columns) // 8)]
+    rest: list[sql.Composable] = []
     external: list[sql.Composable] = [sql.Literal(0)]
-    for name, n_bytes, is_external in columns:
-        shape = _FIXED if n_bytes > 0 else _EXTERNAL if is_external else _VARYING
-        size = sql.SQL(shape).format(column=sql.Identifier(name), n_bytes=sql.Literal(n_bytes))
-        (external if shape == _EXTERNAL else short).append(size)
-    return {"short_bytes": sql.SQL(" + ").join(short), "external_bytes": sql.SQL(" + ").join(external)}
+    for name, is_varying, is_external in columns:
+        shape = _EXTERNAL if is_external else _VARYING if is_varying else "u.{column}"
+        (external if is_external else rest).append(sql.SQL(shape).format(column=sql.Identifier(name)))
+    return {"columns": sql.SQL(", ").join(rest), "external_bytes": sql.SQL(" + ").join(external)}

@@ -40,6 +40,7 @@ _RETRYABLE = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.LockNotAvailable,
     psycopg.errors.SerializationFailure,
+    psycopg.errors.UniqueViolation,  # somebody filed the same unit at the same moment
     psycopg.errors.QueryCanceled,  # statement_timeout: half as many rows the next time
 )
 
@@ -61,9 +62,11 @@ class Writer:
         self.watch = HotWatch(conn, tenant)
         self._conn, self._tenant, self._lease, self._stamp, self._pace = conn, tenant, lease, stamp, pace
         self._units = {"units": units_name(conn, tenant)}
-        fragments = {name: query(name) for name in ("planned_rows", "ledger_conflict")}
+        names = tenant.names()
+        fragments = {name: query(name) for name in ("ledger_columns", "ledger_values", "ledger_changes")}
+        fragments["judged_rows"] = query("judged_rows", **names, planned_rows=query("planned_rows"))
         self._statements = {
-            name: query(name, **tenant.names(), **fragments) for name in ("apply_labels", "record_labels")
+            name: query(name, **names, **fragments) for name in ("lock_units", "apply_labels", "record_labels")
         }
 
     def write(self, rows: pl.DataFrame, *, leaves_page: bool) -> Generator[pl.DataFrame]:
@@ -78,10 +81,9 @@ class Writer:
         start = failures = 0
         while start < rows.height:
             batch = rows.slice(start, self._pace.rows(leaves_page=leaves_page))
-            values = self._values(batch)
             began = time.monotonic()
             try:
-                found = self._commit(name, batch, values, leaves_page=leaves_page)
+                found = self._commit(name, batch, leaves_page=leaves_page)
             except _RETRYABLE as error:
                 failures += 1
                 self._pace.shrink(leaves_page=leaves_page)
@@ -93,16 +95,24 @@ class Writer:
             yield found
             time.sleep(self._pace.pause(batch.height, seconds))
 
-    def _commit(self, name: str, batch: pl.DataFrame, values: dict[str, Any], *, leaves_page: bool) -> pl.DataFrame:
+    def _commit(self, name: str, batch: pl.DataFrame, *, leaves_page: bool) -> pl.DataFrame:
+        unit_ids: list[str] = batch["unit_id"].to_list()
         with self._conn.transaction():
             before = self._conn.execute(query("begin_write"), self._units).fetchone()
             self._lease.check(self._conn, self._tenant, batch["bank_id"].unique().to_list())
-            rows = self._conn.execute(self._statements[name], values).fetchall()
+            held = self._lock(unit_ids) if name == "apply_labels" else set(unit_ids)
+            ours = batch if len(held) == len(unit_ids) else batch.filter(pl.col("unit_id").is_in(held))
+            rows = self._conn.execute(self._statements[name], self._values(ours)).fetchall()
             after = self._conn.execute(query("count_updates"), self._units).fetchone()
         assert before is not None
         assert after is not None
-        self.watch.count(after[0] - before[-2], after[1] - before[-1], leaves_page=leaves_page)
-        return pl.DataFrame(rows, schema=OUTCOMES, orient="row")
+        self.watch.count(after[0] - before[0], after[1] - before[1], leaves_page=leaves_page)
+        locked = [(unit_id, "locked") for unit_id in unit_ids if unit_id not in held]
+        return pl.DataFrame([*rows, *locked], schema=OUTCOMES, orient="row")
+
+    def _lock(self, unit_ids: list[str]) -> set[str]:
+        rows = self._conn.execute(self._statements["lock_units"], {"unit_ids": unit_ids}).fetchall()
+        return {unit_id for (unit_id,) in rows}
 
     def _values(self, batch: pl.DataFrame) -> dict[str, Any]:
         columns: dict[str, Any] = {name: batch[name].to_list() for name in _INPUT}

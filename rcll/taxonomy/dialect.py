@@ -12,19 +12,18 @@ from functools import cache
 
 #: Stands for the space before a word in capitals.
 CAPS = "\x02"
-#: Number of a list item, bullet of a list item, URL.
+#: Before the line feed that begins a numbered or a bulleted item; in place of a URL.
 NUMBER, BULLET, URL = "\x03", "\x04", "\x05"
 
 _SPACE = r"[ \x02]"
-_LINE = r"\n[\x03\x04]?"
 TOKENS: Mapping[str, str] = {
-    "S": rf"(?:{_LINE}[\"'(\[]?\x02?)",
-    "C": rf"(?:(?:{_LINE}|[:;] ?| - ?)[\"'(\[]?\x02?)",
-    "P": rf"(?:(?:{_LINE}|[:;,] ?| - ?)[\"'(\[]?\x02?)",
-    "NUM": r"(?:\n\x03\x02?)",
-    "ITEM": r"(?:\n[\x03\x04]\x02?)",
+    "S": r"(?:\n\x02?)",
+    "C": r"(?:(?:\n|[:;] ?| - ?)[\"'(\[]?\x02?)",
+    "P": r"(?:(?:\n|[:;,] ?| - ?)[\"'(\[]?\x02?)",
+    "NUM": r"(?:\x03\n\x02?)",
+    "ITEM": r"(?:[\x03\x04]\n\x02?)",
     "CAPS": r"\x02",
-    "E": r"(?:[.!?:;)\"'\]]{0,3}\n)",
+    "E": r"(?:[.!?:;)\"'\]]{0,3}[\x03\x04]?\n)",
     "URL": r"\x05",
 }
 
@@ -42,17 +41,19 @@ _OUTSIDE = {
 _INSIDE = {"w": "0-9A-Za-z_", "d": "0-9", "s": r" \n\x02", "n": r"\n"}
 _META = set(r"\.+*?()|[]{}^$")
 
-_PART = re.compile(
+#: Everything that is not simply copied.
+_SPECIAL = re.compile(
     r"""
       (?P<escape>\\.)
     | (?P<cls>\[\^?\]?(?:\\.|[^\]\\])*\])
     | (?P<token><[A-Z_]+>)
     | (?P<group>\((?:\?[^:)]*:?)?)
-    | (?P<quantifier>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)
-    | (?P<char>.)
+    | (?P<quantifier>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??(?:[*+?]|\{[0-9])?)
+    | (?P<char>[ ^$\[\]{}A-Z]|[^\x00-\x7f])
     """,
     re.VERBOSE | re.DOTALL,
 )
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 _OPEN_ENDED = re.compile(r"\A\(?(?:\?s?:)?\.\)?[*+]|(?<!\\)\.\)?[*+]\??\Z")
 
 
@@ -61,7 +62,11 @@ class PatternError(ValueError):
 
 
 def translate(source: str, words: Mapping[str, str] | None = None) -> str:
-    """Return the pattern in the common form, lists of ``words`` and tokens replaced.
+    """Return the pattern in the common form, tokens replaced.
+
+    Args:
+        source: the pattern as a person wrote it.
+        words: named patterns, already in the common form.
 
     Raises:
         PatternError: look-around, anchors, upper case, or something else outside the dialect.
@@ -70,7 +75,32 @@ def translate(source: str, words: Mapping[str, str] | None = None) -> str:
         raise PatternError("the pattern is empty")
     if _OPEN_ENDED.search(source):
         raise PatternError("'.*' or '.+' at the start or end of a pattern matches anything; leave it out")
-    return _translate(source, words or {}, depth=0)
+    return _SPECIAL.sub(lambda part: _part(part, words or {}), source)
+
+
+def translate_words(words: Mapping[str, str]) -> dict[str, str]:
+    """Return named patterns in the common form; they may name each other.
+
+    Raises:
+        PatternError: one of them is outside the dialect or contains itself.
+    """
+    done: dict[str, str] = {}
+
+    def add(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            raise PatternError(f"words.{name} contains itself")
+        for other in re.findall(r"<([A-Z_]+)>", words[name]):
+            if other in words and other not in done:
+                add(other, (*path, name))
+        try:
+            done[name] = translate(words[name], done)
+        except PatternError as error:
+            raise PatternError(f"words.{name}: {error}") from None
+
+    for name in words:
+        if name not in done:
+            add(name, ())
+    return done
 
 
 def rust(pattern: str) -> str:
@@ -89,33 +119,27 @@ def either(patterns: list[str]) -> str:
     return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
-def _translate(source: str, words: Mapping[str, str], depth: int) -> str:
-    out: list[str] = []
-    previous = ""
-    for part in _PART.finditer(source):
-        kind = str(part.lastgroup)
-        text = part[0]
-        if kind == "quantifier" and previous == "quantifier":
-            raise PatternError(f"'{text}' after another quantifier; the two regex engines read it differently")
-        out.append(_part(kind, text, words, depth))
-        previous = kind
-    return "".join(out)
-
-
-def _part(kind: str, text: str, words: Mapping[str, str], depth: int) -> str:
+def _part(part: re.Match[str], words: Mapping[str, str]) -> str:
+    kind, text = part.lastgroup, part[0]
     match kind:
         case "escape":
             return _escape(text[1])
         case "cls":
             return _class(text)
         case "token":
-            return _token(text[1:-1], words, depth)
+            return _token(text[1:-1], words)
         case "group":
             return _group(text)
         case "quantifier":
-            return text
+            return _quantifier(text)
         case _:
             return _char(text)
+
+
+def _quantifier(text: str) -> str:
+    if not _QUANTIFIER.fullmatch(text):
+        raise PatternError(f"'{text}' is more than one quantifier; the two regex engines read it differently")
+    return text
 
 
 def _escape(char: str) -> str:
@@ -153,15 +177,13 @@ def _char(char: str) -> str:
     return char
 
 
-def _token(name: str, words: Mapping[str, str], depth: int) -> str:
+def _token(name: str, words: Mapping[str, str]) -> str:
     if name in TOKENS:
         return TOKENS[name]
     if name not in words:
         known = ", ".join(sorted({*TOKENS, *words}))
         raise PatternError(f"unknown token <{name}>; expected one of {known}")
-    if depth > 4:  # noqa: PLR2004 - deeper nesting is a circle
-        raise PatternError(f"the word list <{name}> contains itself")
-    return f"(?:{_translate(words[name], words, depth + 1)})"
+    return f"(?:{words[name]})"
 
 
 def _class(text: str) -> str:

@@ -1,12 +1,14 @@
 """Which language a text is in, from its script and its function words."""
 
+import numpy as np
 import polars as pl
+
+from rcll.taxonomy.dialect import CAPS
 
 #: Characters from which the language is told.
 _SAMPLE = 240
 
-#: Function words by language; ties go to the earlier language. They are searched between ASCII word
-#: boundaries, so none begins or ends with another letter.
+#: Function words by language; ties go to the earlier language.
 FUNCTION_WORDS = {
     "en": "the and of to is are was were be been for with that this these those it its in on at by from as not "
     "but or if when we you they he she our your their his her have has had will would can should must do does did "
@@ -20,8 +22,8 @@ FUNCTION_WORDS = {
     "avons ont",
     "es": "el la los las de del un una unos unas y es son en para por con no que al se su sus lo como pero sin nunca "
     "siempre antes cuando fue han ha hay desde hasta este esta estos estas muy ya nos cada tras ser o",
-    "it": "il lo la gli le di del della dei delle un una e sono con per non che al alla nel nella si ma come anche da "
-    "dal questo questa ogni prima",
+    "it": "il è lo la gli le di del della dei delle un una e sono con per non che al alla nel nella si ma come anche "
+    "da dal questo questa ogni prima",
     "pt": "o os as do da dos das um uma e com para por que em no na nos nas ao se mas como foi ser seu sua mais nunca "
     "sempre este esta pelo pela",
     "nl": "de het een en van is zijn op te met voor niet dat die aan door ook als bij naar wordt worden maar om uit "
@@ -31,28 +33,29 @@ FUNCTION_WORDS = {
     "da": "og at det som en et af med den til ikke har om men var ved kan skal efter jeg vi er",
     "tr": "ve bir bu ile olarak daha ancak gibi kadar sonra her ama icin",
 }
-#: What else gives a language away.
-_EXTRA = {
-    "de": "[äöüß]",
-    "fr": r"(?-u:\b)(?:l|d|j|n|s|c|qu)'[a-zéèêà]|[éèêàçœ]",
-    "es": "[ñ¿¡óíáé]",
-    "it": "[òàù]",
-    "pt": "[ãõç]",
-    "pl": "[ąęłńśźż]",
-    "sv": "[åäö]",
-    "da": "[åæø]",
-    "tr": "[ığş]",
+#: What else gives a language away, wherever it stands.
+_SIGNS = {
+    "de": "ä ö ü ß",
+    "fr": "l' d' qu' é è ê à ç œ",
+    "es": "ñ ¿ ¡ ó í á é",
+    "it": "ò à ù è ì dell' un'",
+    "pt": "ã õ ç",
+    "pl": "ą ę ł ń ś ź ż",
+    "sv": "å ä ö",
+    "da": "å æ ø",
+    "tr": "ı ğ ş",
 }
 #: With one of these and none of ``_FOREIGN``, a text that is nearly all ASCII is English without counting.
 _ENGLISH = " (?:the|and|of|to|is|are|was|for|with|that|this|by|from|not|have|has|will|must|can|be|we|it) "
 #: Frequent words that English does not have.
-_FOREIGN = "|".join(
-    f" {word} "
-    for word in "der das und ist nicht mit ein eine auf von werden zu les des est une pour dans et el los las que "
-    "para il che della una het een niet voor nie jest oraz os uma com och att ve bir".split()
+_FOREIGN = (
+    " (?:der|das|und|ist|nicht|mit|ein|eine|auf|von|werden|zu|les|des|est|une|pour|dans|et|el|los|las|que|para|il|che|"
+    "della|una|het|een|niet|voor|nie|jest|oraz|os|uma|com|och|att|ve|bir) "
 )
 #: Of so many characters, one may be outside ASCII.
 _ASCII_SHARE = 12
+#: Of two scripts in one text, Latin needs so many letters to outweigh one of the other.
+_WEIGHT = {"ru": 2, "zh": 4, "ja": 4}
 _CYRILLIC = r"[\u{400}-\u{52f}]"
 _HAN = r"[\u{3400}-\u{9fff}\u{f900}-\u{faff}]"
 _KANA = r"[\u{3040}-\u{30ff}]"
@@ -61,61 +64,76 @@ _LATIN = r"[a-z\u{df}-\u{24f}]"
 _NOT_RUSSIAN = "[іїєґўђјљњћџќѓѕ]"
 
 
-def detect(lines: pl.Expr) -> pl.Expr:
-    """Return the language code of normalised texts; null without a letter, ``other`` where no code is known."""
-    return pl.when(is_plainly_english(lines)).then(pl.lit("en")).otherwise(_weigh(lines.str.head(_SAMPLE)))
+def _evidence() -> dict[str, list[int]]:
+    """What is searched, and the numbers of the languages for which it speaks."""
+    found: dict[str, list[int]] = {}
+    for number, (code, words) in enumerate(FUNCTION_WORDS.items()):
+        signs = [f" {word} " for word in dict.fromkeys(words.split())] + _SIGNS.get(code, "").split()
+        for sign in signs:
+            found.setdefault(sign, []).append(number)
+    return found
 
 
-def detect_texts(lines: pl.Series) -> pl.Series:
-    """Return the same as ``detect``, counting words in doubtful texts only."""
-    column = pl.col("text")
-    frame = lines.to_frame("text")
-    rows = frame.select((~is_plainly_english(column)).arg_true()).to_series()
+_EVIDENCE = _evidence()
+
+
+def detect_languages(lines: pl.Series) -> pl.Series:
+    """Return the language code of normalised texts, null without a letter, ``other`` where no code is known.
+
+    A text with a frequent English word, none of the frequent words of its neighbours and hardly a character
+    outside ASCII is English. Else the script decides, and among Latin languages the number of function words in
+    the first 240 characters; without any it counts as English.
+    """
     codes = pl.repeat("en", len(lines), dtype=pl.String, eager=True)
+    rows = lines.to_frame("text").select((~_is_plainly_english(pl.col("text"))).arg_true()).to_series()
     if rows.is_empty():
         return codes
-    doubtful = frame[rows].select(_weigh(column.str.head(_SAMPLE))).to_series()
-    return codes.scatter(rows, doubtful)
+    samples = lines[rows].str.head(_SAMPLE)
+    by_script = _script(samples)
+    latin = by_script == "latin"
+    by_script = by_script.scatter(latin.arg_true(), _latin_languages(samples.filter(latin)))
+    return codes.scatter(rows, by_script)
 
 
-def is_plainly_english(lines: pl.Expr) -> pl.Expr:
-    """Tell texts with a frequent English word and none of the frequent words of its neighbours."""
+def _is_plainly_english(lines: pl.Expr) -> pl.Expr:
     n_bytes, n_chars = lines.str.len_bytes(), lines.str.len_chars()
-    is_latin = (n_bytes - n_chars) * _ASCII_SHARE <= n_chars
-    return is_latin & lines.str.contains(_ENGLISH) & ~lines.str.contains(_FOREIGN)
+    is_ascii = (n_bytes - n_chars) * _ASCII_SHARE <= n_chars
+    return is_ascii & lines.str.contains(_ENGLISH) & ~lines.str.contains(_FOREIGN)
 
 
-def _weigh(text: pl.Expr) -> pl.Expr:
-    """Decide by script, and among Latin languages by the number of function words."""
-    cyrillic, latin = text.str.count_matches(_CYRILLIC), text.str.count_matches(_LATIN)
-    han, kana = text.str.count_matches(_HAN), text.str.count_matches(_KANA)
-    letters = text.str.count_matches(r"\p{L}")
-    east = 4 * (han + kana)  # one of these says as much as several Latin letters
-    known = latin + cyrillic + han + kana
-    return (
-        pl.when(letters == 0)
-        .then(pl.lit(None, pl.String))
-        .when(letters > 2 * known)
-        .then(pl.lit("other"))
-        .when((kana > 0) & (east >= latin))
-        .then(pl.lit("ja"))
-        .when((han > 0) & (east >= latin))
-        .then(pl.lit("zh"))
-        .when((cyrillic > 0) & (2 * cyrillic >= latin))
-        .then(pl.when(text.str.contains(_NOT_RUSSIAN)).then(pl.lit("uk")).otherwise(pl.lit("ru")))
-        .otherwise(_weigh_latin(text))
+def _script(samples: pl.Series) -> pl.Series:
+    """Return the language that the script tells, or ``latin``."""
+    text, count = pl.col("text"), {"cyrillic": _CYRILLIC, "han": _HAN, "kana": _KANA, "latin": _LATIN}
+    counts = samples.to_frame("text").with_columns(
+        text.str.count_matches(r"\p{L}").alias("letters"),
+        *(text.str.count_matches(pattern).alias(name) for name, pattern in count.items()),
     )
+    cyrillic, han, kana, latin = (pl.col(name) for name in count)
+    chosen = (
+        pl.when(pl.col("letters") == 0)
+        .then(pl.lit(None, pl.String))
+        .when((kana > 0) & (_WEIGHT["ja"] * (han + kana) >= latin))
+        .then(pl.lit("ja"))
+        .when((han > 0) & (_WEIGHT["zh"] * han >= latin))
+        .then(pl.lit("zh"))
+        .when((cyrillic > 0) & (_WEIGHT["ru"] * cyrillic >= latin))
+        .then(pl.when(text.str.contains(_NOT_RUSSIAN)).then(pl.lit("uk")).otherwise(pl.lit("ru")))
+        .when(pl.col("letters") > 2 * latin)
+        .then(pl.lit("other"))
+        .otherwise(pl.lit("latin"))
+    )
+    return counts.select(chosen).to_series()
 
 
-def _weigh_latin(text: pl.Expr) -> pl.Expr:
-    scores = {code: text.str.count_matches(_evidence(code)) for code in FUNCTION_WORDS}
-    best = pl.max_horizontal(scores.values())
-    chain = pl.when(pl.lit(value=False)).then(pl.lit("en"))
-    for code, score in scores.items():  # without any, all are equal: English
-        chain = chain.when(score == best).then(pl.lit(code))
-    return chain.otherwise(pl.lit("en"))
-
-
-def _evidence(code: str) -> str:
-    words = rf"(?-u:\b)(?:{'|'.join(dict.fromkeys(FUNCTION_WORDS[code].split()))})(?-u:\b)"
-    return f"{words}|{_EXTRA[code]}" if code in _EXTRA else words
+def _latin_languages(texts: pl.Series) -> pl.Series:
+    """Return the language of which each text holds most words."""
+    spaced = texts.str.replace_many({"\n": " ", CAPS: " "})
+    found = spaced.str.extract_many(list(_EVIDENCE), overlapping=True)
+    scores = np.zeros((len(texts), len(FUNCTION_WORDS)), np.int32)
+    rows = np.repeat(np.arange(len(texts)), found.list.len().to_numpy())
+    signs = found.list.explode(keep_nulls=False, empty_as_null=False)
+    for number in range(len(FUNCTION_WORDS)):
+        own = [sign for sign, numbers in _EVIDENCE.items() if number in numbers]
+        np.add.at(scores[:, number], rows[signs.is_in(own).to_numpy()], 1)
+    codes = pl.Series(list(FUNCTION_WORDS))
+    return codes[pl.Series(scores.argmax(axis=1).astype(np.uint32))]

@@ -2,14 +2,17 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from rcll.errors import InputError
-from rcll.taxonomy.dialect import PatternError, translate
-from rcll.taxonomy.model import DIMENSIONS, TIERS, Finding, Rule, Taxonomy
+from rcll.taxonomy.dialect import PatternError, rust, translate, translate_words
+from rcll.taxonomy.model import DIMENSIONS, TIERS, Dimension, Finding, Rule, Taxonomy
+from rcll.taxonomy.normalise import MAX_CHARS
 
 #: Shipped packs in the order in which they are read.
 PACKS = ("en", "de", "fr", "es", "ru", "zh")
@@ -31,6 +34,7 @@ class TaxonomyFile:
         self.extends = False
         self.place = "before"
         self._lines = text.splitlines()
+        self._rule_lines = _lines_by_rule(self._lines)
         try:
             self._read(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -60,6 +64,11 @@ class TaxonomyFile:
         if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
             self._find(self._line_of("words"), "words must be strings: words.VERBS = 'run|stop'")
             words = {}
+        try:
+            words = translate_words(words)
+        except PatternError as error:
+            self._find(self._line_of("words"), str(error))
+            words = {}
         seen: dict[str, int] = {}
         for position, raw in enumerate(rules):
             self._rule(raw, position, language, words, seen)
@@ -80,7 +89,7 @@ class TaxonomyFile:
             self._find(line, f"rule '{name}': {problem}")
         if problems:
             return
-        dimension = next(d for d in DIMENSIONS if d in raw)
+        dimension: Dimension = next(d for d in DIMENSIONS if d in raw)
         try:
             self.rules.append(
                 Rule(
@@ -107,42 +116,53 @@ class TaxonomyFile:
         return next((n for n, line in enumerate(self._lines, 1) if start.match(line)), 0)
 
     def _line_of_rule(self, name: str, nth: int) -> int:
-        mention = re.compile(rf"\bid\s*=\s*[\"']{re.escape(name)}[\"']")
-        lines = [n for n, line in enumerate(self._lines, 1) if mention.search(line)]
+        lines = self._rule_lines.get(name, [])
         return lines[nth - 1] if nth <= len(lines) else 0
 
 
-def _problems(raw: Mapping[str, Any]) -> list[str]:
-    found: list[str] = []
+def _lines_by_rule(lines: list[str]) -> dict[str, list[int]]:
+    """Return the lines on which each rule id is given: tomllib does not tell."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines, 1):
+        for mention in re.finditer(r"\bid\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", line):
+            found.setdefault(mention[1] or mention[2], []).append(number)
+    return found
+
+
+def _problems(raw: Mapping[str, Any]) -> Iterator[str]:
     if unknown := sorted(set(raw) - _RULE_KEYS):
-        found.append(f"unknown key '{unknown[0]}'; expected {', '.join(sorted(_RULE_KEYS))}")
+        yield f"unknown key '{unknown[0]}'; expected {', '.join(sorted(_RULE_KEYS))}"
     given = [d for d in DIMENSIONS if d in raw]
     if len(given) != 1:
-        found.append(f"it gives {' and '.join(given) or 'nothing'}; expected exactly one of room, hall, layer")
+        yield f"it gives {' and '.join(given) or 'nothing'}; expected exactly one of room, hall, layer"
     for dimension in ("room", "hall"):
         label = raw.get(dimension, "x")
         if not isinstance(label, str) or not _NAME.fullmatch(label):
-            found.append(f"{dimension} {label!r}; expected up to 64 of a-z 0-9 _ -")
-    layer = raw.get("layer", 0)
-    if not isinstance(layer, int) or isinstance(layer, bool) or not 0 <= layer <= _MAX_LAYER:
-        found.append(f"layer {layer!r}; expected 0, 1, 2 or 3")
-    found += [
-        f"{key} must be a string"
-        for key in ("pattern", "unless")
-        if not isinstance(raw.get(key, "" if key == "unless" else None), str)
-    ]
-    within = raw.get("within", 1)
-    if not isinstance(within, int) or isinstance(within, bool) or within < 1:
-        found.append(f"within {within!r}; expected a number of characters above 0")
+            yield f"{dimension} {label!r}; expected up to 64 of a-z 0-9 _ -, in lower case"
+    if not _is_number(raw.get("layer", 0), 0, _MAX_LAYER):
+        yield f"layer {raw['layer']!r}; expected 0, 1, 2 or 3"
+    if not _is_number(raw.get("within", 1), 1, MAX_CHARS):
+        yield f"within {raw['within']!r}; expected a number of characters from 1 to {MAX_CHARS}"
     if raw.get("tier", "word") not in TIERS:
-        found.append(f"tier {raw['tier']!r}; expected one of {', '.join(TIERS)}")
+        yield f"tier {raw['tier']!r}; expected one of {', '.join(TIERS)}"
+    yield from _text_problems(raw)
+
+
+def _text_problems(raw: Mapping[str, Any]) -> Iterator[str]:
+    if not isinstance(raw.get("pattern"), str):
+        yield "no pattern; expected pattern = 'a regular expression'"
+    if not isinstance(raw.get("unless", ""), str):
+        yield f"unless {raw['unless']!r}; expected a regular expression"
     for key in ("hits", "misses"):
         examples = raw.get(key, [])
-        if not isinstance(examples, list) or not all(isinstance(e, str) for e in examples):
-            found.append(f"{key} must be a list of strings")
+        if not isinstance(examples, list) or not all(isinstance(example, str) for example in examples):
+            yield f"{key} {examples!r}; expected a list of strings"
     if not raw.get("hits"):
-        found.append("no hits; expected at least one example that it must match")
-    return found
+        yield "no hits; expected at least one example that it must match"
+
+
+def _is_number(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def read_packs() -> list[TaxonomyFile]:
@@ -174,7 +194,11 @@ def load_taxonomy(path: str | Path | None = None) -> Taxonomy:
     own = read_file(path) if path is not None else None
     packs = read_packs() if own is None or own.extends else []
     files = [*packs, own] if own is not None else packs
-    findings = [finding for file in files for finding in file.findings] + _clashes(files)
+    findings = [finding for file in files for finding in file.findings] + clashes(files)
+    if own is not None:  # what is shipped was compiled by the tests
+        findings += [
+            Finding(r.file, r.line, f"rule '{r.id}': {error}") for r in own.rules if (error := compile_error(r))
+        ]
     if findings:
         more = f" (and {len(findings) - 1} more; see 'rcll taxonomy check')" if len(findings) > 1 else ""
         raise InputError(f"{findings[0]}{more}")
@@ -187,7 +211,19 @@ def load_taxonomy(path: str | Path | None = None) -> Taxonomy:
     return Taxonomy(base, before=rules) if own.place == "before" else Taxonomy(base, after=rules)
 
 
-def _clashes(files: list[TaxonomyFile]) -> list[Finding]:
+def compile_error(rule: Rule) -> str | None:
+    """Return why the regex engine cannot use the rule, None if it can."""
+    for name, pattern in (("pattern", rule.pattern), ("unless", rule.unless)):
+        try:
+            if pattern is not None:
+                pl.Series([""]).str.contains(rust(pattern))
+        except pl.exceptions.ComputeError as error:
+            reason = " ".join(str(error).split())
+            return f"{name} is no regular expression: {reason}"
+    return None
+
+
+def clashes(files: list[TaxonomyFile]) -> list[Finding]:
     """Find ids that two files share."""
     seen: dict[str, str] = {}
     found: list[Finding] = []

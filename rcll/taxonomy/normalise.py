@@ -5,7 +5,7 @@ neither, so ``normalise_texts`` takes them only to the texts in which a search f
 search says yes too often rather than too seldom, so the result is the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
@@ -15,8 +15,11 @@ from rcll.taxonomy.dialect import BULLET, CAPS, NUMBER, URL
 #: Characters of a text that are read; the label of a longer text rests on its beginning.
 MAX_CHARS = 10_000
 
-_INVISIBLE = (
-    r"[\u{80}-\u{9f}\u{ad}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}]"
+_INVISIBLE = r"[\u{80}-\u{9f}\u{ad}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}]"
+#: Characters that cleaning leaves as they are: ASCII, letters of Europe, kana and Han. (No combining marks.)
+_UNUSUAL = (
+    r"[^\x00-\x7f\u{a1}-\u{a7}\u{b0}\u{bf}-\u{12f}\u{131}\u{134}-\u{13e}\u{141}-\u{148}\u{14a}-\u{17e}"
+    r"\u{400}-\u{482}\u{3001}\u{3041}-\u{3096}\u{30a1}-\u{30fa}\u{4e00}-\u{9fff}]"
 )
 _LETTERS = {
     **dict.fromkeys("‘’‚‛′´ʼ", "'"),
@@ -42,8 +45,9 @@ _MARKUP = (
     (r"(?m)^ *(?:#{1,6}|>+) +", ""),  # headings, quotations
     (r"[|]|-{3,}|={3,}", " "),
     (r"[!-~]{60,}", " "),  # base64, hashes
-    (r" *\n[ \n]*", "\n"),
-    (r"\n(\p{Ll})", " ${1}"),  # wrapped lines
+    (r" *\n *", "\n"),
+    (r"([^\n])\n(\p{Ll})", "${1} ${2}"),  # wrapped lines
+    (r"\n{2,}", "\n"),
     (" {2,}", " "),
 )
 #: Where one of them may change something.
@@ -68,13 +72,14 @@ _ABBREVIATION = r"\b(vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. "
 _LIST = r"[\n:.!?,;] ?\(?1[.)] | \(1\) "
 _ITEM = r"([.!?])?[ \n]\(?[0-9]{1,2}[.)] "
 _BULLET = r"\n[-*+] "
+_OPENING = r"\n[\"'(\[]+"
 _CAPITALS = (
-    rf"(?: |([\n{NUMBER}{BULLET}(\"'\[:;,/-]))"
+    r"(?: |([\n(\"'\[:;,/-]))"
     r"([A-Z\u{c0}-\u{d6}\u{d8}-\u{de}]{2,}(?-u:\b)|[\u{410}-\u{42f}\u{401}]{2,})"
 )
 #: Where a mark may have to be set, or an abbreviation to lose its dot, in an ASCII text.
 _MARKS = (
-    r"[ \n(\"'\[:;,/-][A-Z]{2,}(?-u:\b)|[ \n(]1[.)] |\n[-*+] "
+    r"[ \n(\"'\[:;,/-][A-Z]{2,}(?-u:\b)|[ \n(]1[.)] |\n[-*+\"'(\[]"
     r"|(?i-u:\b(?:vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. )"
 )
 
@@ -87,7 +92,8 @@ def _breaks() -> dict[str, str]:
     table: dict[str, str] = {}
     for end in ".!?":
         for closing in ("", '"', ")", "'"):
-            table[f"{end}{closing} "] = f"{end}{closing}\n"
+            for opening in ("", '"', "'", "(", "["):
+                table[f"{end}{closing} {opening}"] = f"{end}{closing}\n"
             table[f"{end}{closing}{CAPS}"] = f"{end}{closing}\n{CAPS}"
     seeming = [f". {digit}" for digit in range(10)] + [f". {month}" for month in _MONTHS]
     seeming += [f".{letter}. " for letter in ("g", "e", "b", "h", "a", "k", "т", "д", "п", " ex", " b", " h", " ej")]
@@ -124,10 +130,10 @@ def drop_dots(lines: pl.Expr) -> pl.Expr:
 
 
 def mark_items(lines: pl.Expr) -> pl.Expr:
-    """Make bullets, and the numbers of lists, one mark at the start of a line."""
-    numbered = lines.str.replace_all(_ITEM, f"${{1}}\n{NUMBER}")
+    """Begin a line at list items, with a mark before it, and let lines begin with their first word."""
+    numbered = lines.str.replace_all(_ITEM, f"${{1}}{NUMBER}\n")
     marked = pl.when(lines.str.contains(_LIST)).then(numbered).otherwise(lines)
-    return marked.str.replace_all(_BULLET, f"\n{BULLET}")
+    return marked.str.replace_all(_BULLET, f"{BULLET}\n").str.replace_all(_OPENING, "\n")
 
 
 def mark_capitals(lines: pl.Expr) -> pl.Expr:
@@ -148,28 +154,36 @@ def normalise(text: pl.Expr) -> pl.Expr:
 
 def normalise_texts(texts: pl.Series) -> pl.Series:
     """Return the same as ``normalise``, at the cost of the few texts that need all of it."""
-    column = pl.col("text")
-    is_wide = column.str.len_bytes() != column.str.len_chars()
-    lines = texts.alias("text").fill_null("")
-    lines = _change(lines, [clean_characters], is_wide | (column.str.len_bytes() > MAX_CHARS))
-    lines = _change(lines, [clean_markup], column.str.contains(_DIRTY))
-    lines = _change(lines, [wrap])
-    lines = _change(lines, [drop_dots, mark_items, mark_capitals], is_wide | column.str.contains(_MARKS))
-    return _change(lines, [break_sentences]).alias(texts.name)
+    text = pl.col("text")
+    is_wide = text.str.len_bytes() != text.str.len_chars()
+    lines = texts.fill_null("")
+    lines = _change(lines, is_wide | (text.str.len_bytes() > MAX_CHARS), _clean_unusual)
+    lines = _change(lines, text.str.contains(_DIRTY), lambda found: _apply(found, clean_markup))
+    lines = _apply(lines, wrap)
+    lines = _change(lines, is_wide | text.str.contains(_MARKS), _mark)
+    return _apply(lines, break_sentences).alias(texts.name)
 
 
-def _change(
-    texts: pl.Series, steps: Sequence[Callable[[pl.Expr], pl.Expr]], where: pl.Expr | None = None
-) -> pl.Series:
-    """Apply the steps where told; strings are moved as views, not copied."""
-    if where is None:
-        for step in steps:
-            texts = texts.to_frame("text").select(step(pl.col("text")).alias("text")).to_series()
-        return texts
+def _clean_unusual(texts: pl.Series) -> pl.Series:
+    is_unusual = pl.col("text").str.contains(_UNUSUAL) | (pl.col("text").str.len_chars() > MAX_CHARS)
+    return _change(texts, is_unusual, lambda found: _apply(found, clean_characters))
+
+
+def _mark(lines: pl.Series) -> pl.Series:
+    for step in (drop_dots, mark_items, mark_capitals):
+        lines = _apply(lines, step)
+    return lines
+
+
+def _apply(texts: pl.Series, step: Callable[[pl.Expr], pl.Expr]) -> pl.Series:
+    return texts.to_frame("text").select(step(pl.col("text")).alias("text")).to_series()
+
+
+def _change(texts: pl.Series, where: pl.Expr, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Change the texts of which the condition holds; strings are moved as views, not copied."""
     rows = texts.to_frame("text").select(where.arg_true()).to_series()
     if rows.is_empty():
         return texts
-    changed = _change(texts.gather(rows), steps)
     source = np.arange(len(texts), dtype=np.uint32)
     source[rows.to_numpy()] = np.arange(len(texts), len(texts) + len(rows), dtype=np.uint32)
-    return pl.concat([texts, changed]).gather(source)
+    return pl.concat([texts.alias("text"), change(texts[rows]).alias("text")])[pl.Series(source)]

@@ -8,18 +8,41 @@ import numpy as np
 import polars as pl
 
 from rcll.frames import ROOM_UNITS
-from rcll.models import CallBudget, Summary, SummaryFailure, SummaryRequest, make_summariser, summarise_all
-from rcll.models.embed import Embedder, centroid, choose_embedder, shares_space
+from rcll.models import (
+    CallBudget,
+    Summary,
+    SummaryFailure,
+    SummaryRequest,
+    estimate_cost,
+    make_summariser,
+    summarise_all,
+)
+from rcll.models.embed import centroid, choose_embedder, shares_space
 from rcll.models.prompt import PROMPT_CHARS
-from rcll.stages.closets import ClosetParams, closet_hall, group_units, representatives, source_hash
-from rcll.store.closets import NewCloset, closet_sources, drop_closets, rooms_with_closets, write_closets
+from rcll.settings import Settings
+from rcll.stages.closets import (
+    CLOSET_SOURCES,
+    ClosetParams,
+    ClosetPlan,
+    closet_hall,
+    plan_closets,
+    representatives,
+    source_hash,
+)
+from rcll.store.closets import (
+    WrittenCloset,
+    closet_sources,
+    drop_closets,
+    mark_closets,
+    new_closet_id,
+    rooms_with_closets,
+    write_closets,
+)
 from rcll.store.extract import extract_members
 from rcll.store.lease import Lease
 from rcll.walk.place import Place
 from rcll.walk.summary import room_sizes
 
-#: A room that has closets keeps them until it falls this far below the threshold: no flapping at the edge.
-KEEP_SHARE = 0.8
 #: Units that tell whether an embedder makes the vectors of the bank.
 PROBES = 5
 
@@ -27,30 +50,41 @@ Floats = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class CondensedRoom:
-    """What became of the closets of one room; ``failures`` holds a reason for each group without one."""
+class Spent:
+    """What a run has spent on its model so far; ``closed`` says why nothing more may be asked."""
 
+    n_calls: int = 0
+    n_tokens: int = 0
+    cost: float | None = None
+    closed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CondensedRoom:
+    """What became, or by a plan would become, of the closets of one room.
+
+    ``spent`` is the run's, this room included; ``failures`` holds a reason for each closet not made.
+    """
+
+    spent: Spent
     n_new: int = 0
+    n_updated: int = 0
     n_gone: int = 0
     n_kept: int = 0
-    n_calls: int = 0
     failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Members (store.extract.MEMBERS) in order of rank, the most central first, and their vectors."""
+    """Members (store.extract.MEMBERS) by rank, the most central first, their vectors, and whose closet it is."""
 
+    closet_id: str | None
     members: pl.DataFrame
     embeddings: Floats
 
     @property
-    def source_hash(self) -> str:
-        return source_hash(self.members["unit_id"].to_list(), self.members["text_hash"].to_list())
-
-    @property
-    def unit_ids(self) -> set[str]:
-        return set(self.members["unit_id"])
+    def hall(self) -> str:
+        return closet_hall(self.members["hall"].to_list())
 
 
 def rooms_to_condense(place: Place, parts: list[Path], banks: Sequence[str] | None) -> list[tuple[str, str]]:
@@ -64,12 +98,12 @@ def rooms_to_condense(place: Place, parts: list[Path], banks: Sequence[str] | No
 
 
 def condense_room(
-    place: Place, bank: str, room: str, unit_ids: Sequence[str], *, lease: Lease | None, calls_left: int
+    place: Place, bank: str, room: str, unit_ids: Sequence[str], *, lease: Lease | None, spent: Spent
 ) -> CondensedRoom:
     """Make the closets of a room what its groups are now.
 
-    A group whose sources are the same keeps its closet: no write, no call. Where a new group has no summary,
-    the closets that its members had stay.
+    A closet whose sources are the same is left alone: no write, no call. Where a summary fails, the closet
+    that was there stays, marked failed.
 
     Args:
         place: where.
@@ -77,54 +111,72 @@ def condense_room(
         room: its name.
         unit_ids: units that stand, or by a plan will stand, in it.
         lease: held on the bank; None only counts what would be done.
-        calls_left: model calls that the run may still make.
+        spent: what the run has spent on its model.
     """
-    groups = _find_groups(place, room, unit_ids, is_filed=lease is not None)
-    existing = _existing(place, bank, room)
-    present = {group.source_hash for group in groups}
-    new = [group for group in groups if group.source_hash not in existing]
-    gone = {key: closet for key, closet in existing.items() if key not in present}
+    plan, groups = _plan(place, bank, room, unit_ids, is_filed=lease is not None)
+    requests = [_request(bank, room, group) for group in groups]
+    n_new, n_updated = plan.new["group"].n_unique(), plan.updated["closet_id"].n_unique()
     if lease is None:
-        n_calls = min(len(new), calls_left) if place.settings.summary_model else 0
-        return CondensedRoom(len(new), len(gone), len(existing) - len(gone), n_calls)
-    budget = CallBudget(calls_left, place.settings.max_tokens)
-    results = summarise_all(make_summariser(place.settings, budget), [_request(bank, room, g) for g in new])
-    failed = [(g, r.reason) for g, r in zip(new, results, strict=True) if isinstance(r, SummaryFailure)]
-    made = [(g, r) for g, r in zip(new, results, strict=True) if isinstance(r, Summary)]
-    embedder = _embedder(place, made[0][0]) if made else None
-    closets = [_closet(bank, room, group, summary, embedder) for group, summary in made]
+        preview = _preview(place.settings, requests, spent)
+        return CondensedRoom(preview, n_new, n_updated, len(plan.dropped), len(plan.kept))
+    budget = _budget(place.settings, spent)
+    results = summarise_all(make_summariser(place.settings, budget), requests)
+    failed = [(g, r.reason) for g, r in zip(groups, results, strict=True) if isinstance(r, SummaryFailure)]
+    made = [(g, r) for g, r in zip(groups, results, strict=True) if isinstance(r, Summary)]
+    closets = _closets(place, bank, room, made)
     unwritten = write_closets(place.database, place.tenant, closets, lease)
-    spared = set[str]().union(*(group.unit_ids for group, _ in failed))
-    dropped = [closet_id for closet_id, members in gone.values() if not members & spared]
-    n_gone = drop_closets(place.database, place.tenant, bank, dropped, lease)
+    stuck = [group.closet_id for group, _ in failed if group.closet_id]
+    mark_closets(place.database, place.tenant, bank, lease, failed=stuck, fresh=plan.kept)
+    n_gone = drop_closets(place.database, place.tenant, bank, plan.dropped, lease)
     return CondensedRoom(
-        n_new=len(closets) - len(unwritten),
+        Spent(spent.n_calls + budget.calls, spent.n_tokens + budget.tokens, closed=budget.closed),
+        n_new=n_new - (len(failed) - len(stuck)) - len(unwritten),
+        n_updated=n_updated - len(stuck),
         n_gone=n_gone,
-        n_kept=len(existing) - n_gone,
-        n_calls=budget.calls,
+        n_kept=len(plan.kept),
         failures=(*(reason for _, reason in failed), *unwritten),
     )
 
 
-def _find_groups(place: Place, room: str, unit_ids: Sequence[str], *, is_filed: bool) -> list[_Group]:
+def _plan(
+    place: Place, bank: str, room: str, unit_ids: Sequence[str], *, is_filed: bool
+) -> tuple[ClosetPlan, list[_Group]]:
+    """The plan of the room, and the groups that need a summary: those to update, then the new ones."""
+    existing = pl.DataFrame(schema=CLOSET_SOURCES)
     with place.database.connect() as conn:
         units, embeddings = extract_members(conn, place.tenant, unit_ids, room=room if is_filed else None)
-    if len(units) < KEEP_SHARE * place.settings.closet_threshold:
-        return []
-    found = group_units(units.select(ROOM_UNITS.names()), embeddings, ClosetParams())
+        if place.tenant.migrated:
+            existing = closet_sources(conn, place.tenant, bank, room)
+    params = ClosetParams(threshold=place.settings.closet_threshold)
+    plan = plan_closets(existing, units.select(ROOM_UNITS.names()), embeddings, params)
     row_of = {unit_id: row for row, unit_id in enumerate(units["unit_id"])}
-    rows = [[row_of[u] for u in group["unit_id"]] for group in found.partition_by("group", maintain_order=True)]
-    return [_Group(units[members], embeddings[members]) for members in rows]
+    groups: list[_Group] = []
+    for found, key in ((plan.updated, "closet_id"), (plan.new, "group")):
+        for members in found.partition_by(key, maintain_order=True):
+            rows = [row_of[unit_id] for unit_id in members["unit_id"]]
+            closet_id = members["closet_id"][0] if key == "closet_id" else None
+            groups.append(_Group(closet_id, units[rows], embeddings[rows]))
+    return plan, groups
 
 
-def _existing(place: Place, bank: str, room: str) -> dict[str, tuple[str, set[str]]]:
-    """Closets of the room: source hash to id and unit ids."""
-    if not place.tenant.migrated:
-        return {}
-    with place.database.connect() as conn:
-        sources = closet_sources(conn, place.tenant, bank, room)
-    grouped = sources.group_by("closet_id", "source_hash").agg("unit_id").sort("closet_id")
-    return {key: (closet_id, set(unit_ids)) for closet_id, key, unit_ids in grouped.iter_rows()}
+def _budget(settings: Settings, spent: Spent) -> CallBudget:
+    budget = CallBudget(settings.max_calls - spent.n_calls, settings.max_tokens - spent.n_tokens)
+    if spent.closed:
+        budget.close(spent.closed)
+    return budget
+
+
+def _preview(settings: Settings, requests: Sequence[SummaryRequest], spent: Spent) -> Spent:
+    """What a run would have spent after this room, as far as its budget goes."""
+    if settings.summary_model is None:
+        return spent
+    affordable = requests[: max(0, settings.max_calls - spent.n_calls)]
+    estimate = estimate_cost(affordable, settings.summary_model, settings.prices)
+    return Spent(
+        spent.n_calls + estimate.calls,
+        spent.n_tokens + estimate.tokens_in + estimate.tokens_out,
+        None if estimate.cost is None else (spent.cost or 0.0) + estimate.cost,
+    )
 
 
 def _request(bank: str, room: str, group: _Group) -> SummaryRequest:
@@ -132,34 +184,44 @@ def _request(bank: str, room: str, group: _Group) -> SummaryRequest:
     texts: list[str] = group.members["text"].to_list()
     read = group.members[representatives(texts, PROMPT_CHARS)]
     ordered = read.sort("happened_at", "unit_id", nulls_last=True)
-    hall = closet_hall(group.members["hall"].to_list())
-    return SummaryRequest(bank, room, hall, tuple(ordered["text"]), n_total=len(texts))
+    return SummaryRequest(bank, room, group.hall, tuple(ordered["text"]), n_total=len(texts))
 
 
-def _embedder(place: Place, sample: _Group) -> Embedder | None:
-    """The embedder that makes this bank's vectors, or None: take the centroid."""
-    dims = sample.embeddings.shape[1] or None
-    embedder = choose_embedder(place.settings, dims, is_own_space=True)
-    texts: list[str] = sample.members["text"].head(PROBES).to_list()
-    if embedder is None or not shares_space(embedder, texts, sample.embeddings[:PROBES]):
-        return None
-    return embedder
+def _closets(place: Place, bank: str, room: str, made: Sequence[tuple[_Group, Summary]]) -> list[WrittenCloset]:
+    vectors, models = _vectors(place, made)
+    closets: list[WrittenCloset] = []
+    for (group, summary), vector, model in zip(made, vectors, models, strict=True):
+        ids, hashes = tuple(group.members["unit_id"]), tuple(group.members["text_hash"])
+        fingerprint = source_hash(ids, hashes)
+        closets.append(
+            WrittenCloset(
+                closet_id=group.closet_id or new_closet_id(bank, room, fingerprint),
+                bank_id=bank,
+                room=room,
+                hall=group.hall,
+                title=summary.title,
+                summary=summary.text,
+                embedding=vector,
+                embedding_model=model,
+                unit_ids=ids,
+                text_hashes=hashes,
+                source_hash=fingerprint,
+                model=summary.model,
+                is_extractive=summary.is_extractive,
+                n_read=summary.n_read,
+            )
+        )
+    return closets
 
 
-def _closet(bank: str, room: str, group: _Group, summary: Summary, embedder: Embedder | None) -> NewCloset:
-    vector = centroid(group.embeddings) if embedder is None else embedder.embed([summary.text])[0]
-    return NewCloset(
-        bank_id=bank,
-        room=room,
-        hall=closet_hall(group.members["hall"].to_list()),
-        title=summary.title,
-        summary=summary.text,
-        embedding=vector,
-        embedding_model=None if vector is None else "centroid" if embedder is None else embedder.name,
-        unit_ids=tuple(group.members["unit_id"]),
-        text_hashes=tuple(group.members["text_hash"]),
-        source_hash=group.source_hash,
-        model=summary.model,
-        is_extractive=summary.is_extractive,
-        n_read=summary.n_read,
-    )
+def _vectors(place: Place, made: Sequence[tuple[_Group, Summary]]) -> tuple[list[Floats | None], list[str | None]]:
+    """A vector for each summary, and what made it: the bank's own embedder if we have it, else the centroid."""
+    if not made:
+        return [], []
+    sample = made[0][0]
+    embedder = choose_embedder(place.settings, sample.embeddings.shape[1] or None, is_own_space=True)
+    probes: list[str] = sample.members["text"].head(PROBES).to_list()
+    if embedder is not None and shares_space(embedder, probes, sample.embeddings[:PROBES]):
+        return list(embedder.embed([summary.text for _, summary in made])), [embedder.name] * len(made)
+    centroids = [centroid(group.embeddings) for group, _ in made]
+    return list(centroids), [None if vector is None else "centroid" for vector in centroids]

@@ -9,6 +9,9 @@ import polars as pl
 from rcll.stages.plan import FIELDS
 from rcll.walk.labels import read_plan
 
+#: Frozen labels of a bank from which on a run says how to make them rcll's own.
+MANY_FROZEN, MANY_FROZEN_SHARE = 20, 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
@@ -45,6 +48,16 @@ def summarise_plan(parts: list[Path]) -> PlanSummary:
         per_bank=_per_bank(plan),
         languages=_counts(plan.drop_nulls("language"), "language"),
     )
+
+
+def frozen_hints(summary: PlanSummary) -> list[str]:
+    """What to do where so many labels are frozen that they may be nobody's: a line for each such bank."""
+    return [
+        f"bank '{bank}': {counts['n_explicit']:,} of {counts['n_units']:,} units bear labels that rcll did not write; "
+        f"they are kept. Where a fork or a restored backup set them, say rcll adopt --bank '{bank}'"
+        for bank, counts in summary.per_bank.items()
+        if counts["n_explicit"] >= max(MANY_FROZEN, MANY_FROZEN_SHARE * counts["n_units"])
+    ]
 
 
 def room_sizes(parts: list[Path]) -> dict[tuple[str, str], int]:

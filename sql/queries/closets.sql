@@ -1,6 +1,6 @@
 -- name: select_closet_sources
 -- Sources of every closet of a bank and room, for upkeep.
-SELECT c.id::text AS closet_id, s.unit_id::text AS unit_id, s.text_hash, c.source_hash
+SELECT c.id::text AS closet_id, s.unit_id::text AS unit_id, s.text_hash
 FROM {closets} c
 JOIN {closet_sources} s ON s.closet_id = c.id
 WHERE c.bank_id = %(bank)s::{bank_type} AND c.room = %(room)s
@@ -13,9 +13,9 @@ FROM {closets}
 WHERE %(banks)s::text[] IS NULL OR bank_id = ANY(%(banks)s::{bank_type}[])
 ORDER BY 1, 2;
 
--- name: insert_closet
--- A closet with its sources, unless a source has changed since it was read, the bank is gone, or the same
--- group already has one.
+-- name: write_closet
+-- A closet with its sources, in place of the one that bears its id; not where a source has changed since it was
+-- read, or the bank is gone.
 WITH sources AS (
     SELECT s.unit_id, s.text_hash, s.rank
     FROM unnest(%(unit_ids)s::uuid[], %(text_hashes)s::text[], %(ranks)s::int[]) AS s(unit_id, text_hash, rank)
@@ -24,18 +24,32 @@ WITH sources AS (
 ), closet AS (
     INSERT INTO {closets} (id, bank_id, room, hall, title, summary, embedding, embedding_model, source_unit_ids,
                            source_hash, model, is_extractive, n_read, n_sources, status, run_id, updated_at)
-    SELECT %(closet_id)s, %(bank)s::{bank_type}, %(room)s, %(hall)s, %(title)s, %(summary)s,
+    SELECT %(closet_id)s::uuid, %(bank)s::{bank_type}, %(room)s, %(hall)s, %(title)s, %(summary)s,
            %(embedding)s::{vector_type}, %(embedding_model)s, %(unit_ids)s::uuid[],
            %(source_hash)s, %(model)s, %(is_extractive)s, %(n_read)s, %(n_sources)s, 'fresh', %(run_id)s, now()
     WHERE (SELECT count(*) FROM sources) = %(n_sources)s
       AND EXISTS (SELECT FROM {banks} WHERE {bank_key} = %(bank)s::{bank_type})
-    ON CONFLICT (bank_id, source_hash) DO NOTHING
+    ON CONFLICT (id) DO UPDATE
+       SET hall = excluded.hall, title = excluded.title, summary = excluded.summary,
+           embedding = excluded.embedding, embedding_model = excluded.embedding_model,
+           source_unit_ids = excluded.source_unit_ids, source_hash = excluded.source_hash, model = excluded.model,
+           is_extractive = excluded.is_extractive, n_read = excluded.n_read, n_sources = excluded.n_sources,
+           status = excluded.status, run_id = excluded.run_id, updated_at = excluded.updated_at
     RETURNING id
+), gone AS (
+    DELETE FROM {closet_sources} s USING closet
+    WHERE s.closet_id = closet.id AND s.unit_id <> ALL (%(unit_ids)s::uuid[])
 )
 INSERT INTO {closet_sources} (closet_id, unit_id, text_hash, rank)
 SELECT closet.id, sources.unit_id, sources.text_hash, sources.rank
 FROM closet, sources
+ON CONFLICT (closet_id, unit_id) DO UPDATE SET text_hash = excluded.text_hash, rank = excluded.rank
 RETURNING closet_id::text;
+
+-- name: mark_closets
+-- Failed where a refresh failed, fresh again where the sources are what they were; else untouched.
+UPDATE {closets} SET status = CASE WHEN id = ANY(%(failed)s::uuid[]) THEN 'failed' ELSE 'fresh' END, updated_at = now()
+WHERE (id = ANY(%(failed)s::uuid[]) AND status <> 'failed') OR (id = ANY(%(fresh)s::uuid[]) AND status = 'failed');
 
 -- name: delete_closets
 DELETE FROM {closets} WHERE id = ANY(%(closet_ids)s::uuid[]) RETURNING id::text;

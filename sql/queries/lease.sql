@@ -11,9 +11,14 @@ ON CONFLICT (bank) DO UPDATE
  WHERE l.expires_at <= clock_timestamp()
 RETURNING bank, fencing;
 
+-- name: patience
+-- Wait briefly for the rows of leases: a write transaction of their holder may have locked them.
+SELECT pg_catalog.set_config('lock_timeout', %(milliseconds)s, true);
+
 -- name: lease_holders
--- Who holds which of these banks, since when and until when.
-SELECT bank, holder, run_id::text AS run_id, acquired_at, heartbeat_at, expires_at
+-- Who holds which of these banks, since when and until when; times as text, as a hand may have written 'infinity'.
+SELECT bank, holder, run_id::text AS run_id, date_trunc('second', acquired_at)::text AS acquired_at,
+       date_trunc('second', expires_at)::text AS expires_at
 FROM {leases}
 WHERE bank = ANY(%(banks)s::text[]) AND expires_at > clock_timestamp()
 ORDER BY bank;

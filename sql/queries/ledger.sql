@@ -19,6 +19,19 @@ RETURNING r.run_id::text;
 SELECT run_id::text, kind, status, started_at, finished_at, summary
 FROM {runs} ORDER BY started_at DESC LIMIT %(limit)s;
 
+-- name: find_plan_run
+-- The run that applied a plan to its end; one that was killed or left rows locked does not count.
+SELECT run_id::text, kind, status, started_at, finished_at, summary
+FROM {runs}
+WHERE parameters->>'plan' = %(plan)s AND status IN ('done', 'undone')
+ORDER BY started_at LIMIT 1;
+
+-- name: database_identity
+-- Name, server and number of the database: a clone differs in the number, a copy on another server in its identifier.
+SELECT d.datname, s.system_identifier::text, d.oid::text
+FROM pg_catalog.pg_database d, pg_catalog.pg_control_system() s
+WHERE d.datname = pg_catalog.current_database();
+
 -- name: select_label
 -- One unit with what the ledger says, for explain.
 SELECT u.id::text AS unit_id, u.bank_id::text AS bank_id, u.{text} AS text,
@@ -34,9 +47,8 @@ WHERE u.id = %(unit_id)s;
 -- the ledger has no row yet, a value of it that is no default counts as set by somebody before.
 WITH named AS (
     SELECT u.id, u.bank_id::text AS bank_id,
-           coalesce(%(room)s::text, u.room, 'general') AS room,
-           coalesce(%(hall)s::text, u.hall, 'fact') AS hall,
-           coalesce(%(stored_layer)s::text, u.layer::text, '2') AS stored_layer
+           coalesce(%(room)s::text, u.room) AS room, coalesce(%(hall)s::text, u.hall) AS hall,
+           coalesce(%(stored_layer)s::text, u.layer::text) AS stored_layer
     FROM {units} u WHERE u.id = ANY(%(unit_ids)s::uuid[])
     ORDER BY u.id FOR NO KEY UPDATE
 ), written AS (
@@ -46,11 +58,17 @@ WITH named AS (
      WHERE u.id = n.id
        AND (u.room, u.hall, u.layer::text) IS DISTINCT FROM (n.room, n.hall, n.stored_layer)
 )
-INSERT INTO {ledger} AS l (unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source)
-SELECT n.id, n.bank_id, n.room, n.hall, right(n.stored_layer, 1)::smallint,
-       CASE WHEN %(room)s::text IS NULL AND n.room = 'general' THEN 'rule' ELSE 'explicit' END,
-       CASE WHEN %(hall)s::text IS NULL AND n.hall = 'fact' THEN 'rule' ELSE 'explicit' END,
-       CASE WHEN %(layer)s::smallint IS NULL AND right(n.stored_layer, 1) = '2' THEN 'rule' ELSE 'explicit' END
+INSERT INTO {ledger} AS l (unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source,
+                           room_rule, hall_rule, layer_rule)
+SELECT n.id, n.bank_id, n.room, n.hall,
+       substring(n.stored_layer FROM '^\s*[lL]?(\d{{1,4}})\s*$')::smallint,
+       CASE WHEN %(room)s::text IS NULL AND coalesce(n.room, 'general') = 'general' THEN 'rule' ELSE 'explicit' END,
+       CASE WHEN %(hall)s::text IS NULL AND coalesce(n.hall, 'fact') = 'fact' THEN 'rule' ELSE 'explicit' END,
+       CASE WHEN %(layer)s::smallint IS NULL AND coalesce(ltrim(n.stored_layer, 'lL'), '2') = '2'
+            THEN 'rule' ELSE 'explicit' END,
+       CASE WHEN %(room)s::text IS NOT NULL THEN %(by_hand)s END,
+       CASE WHEN %(hall)s::text IS NOT NULL THEN %(by_hand)s END,
+       CASE WHEN %(layer)s::smallint IS NOT NULL THEN %(by_hand)s END
 FROM named n
 ON CONFLICT (unit_id) DO UPDATE
    SET room = coalesce(%(room)s::text, l.room), hall = coalesce(%(hall)s::text, l.hall),
@@ -58,15 +76,24 @@ ON CONFLICT (unit_id) DO UPDATE
        room_source = CASE WHEN %(room)s::text IS NULL THEN l.room_source ELSE 'explicit' END,
        hall_source = CASE WHEN %(hall)s::text IS NULL THEN l.hall_source ELSE 'explicit' END,
        layer_source = CASE WHEN %(layer)s::smallint IS NULL THEN l.layer_source ELSE 'explicit' END,
-       room_rule = CASE WHEN %(room)s::text IS NULL THEN l.room_rule END,
-       hall_rule = CASE WHEN %(hall)s::text IS NULL THEN l.hall_rule END,
-       layer_rule = CASE WHEN %(layer)s::smallint IS NULL THEN l.layer_rule END,
+       room_rule = CASE WHEN %(room)s::text IS NULL THEN l.room_rule ELSE %(by_hand)s END,
+       hall_rule = CASE WHEN %(hall)s::text IS NULL THEN l.hall_rule ELSE %(by_hand)s END,
+       layer_rule = CASE WHEN %(layer)s::smallint IS NULL THEN l.layer_rule ELSE %(by_hand)s END,
        labelled_at = now()
 RETURNING unit_id::text;
 
 -- name: clear_explicit
--- Hand units back to the rules: the next run files them again.
-UPDATE {ledger}
-   SET room_source = 'rule', hall_source = 'rule', layer_source = 'rule', taxonomy_hash = NULL, is_held = false
- WHERE unit_id = ANY(%(unit_ids)s::uuid[])
+-- Hand units back to the rules, also those that the ledger does not know: it learns what is stored and that nobody
+-- insists on it, and the next run files them again.
+INSERT INTO {ledger} AS l (unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source)
+SELECT u.id, u.bank_id::text, u.room, u.hall,
+       substring(u.layer::text FROM '^\s*[lL]?(\d{{1,4}})\s*$')::smallint, 'rule', 'rule', 'rule'
+FROM {units} u WHERE u.id = ANY(%(unit_ids)s::uuid[])
+ORDER BY u.id
+ON CONFLICT (unit_id) DO UPDATE
+   SET room = excluded.room, hall = excluded.hall, layer = excluded.layer,
+       room_source = 'rule', hall_source = 'rule',
+       layer_source = CASE l.layer_source WHEN 'archived' THEN 'archived' ELSE 'rule' END,
+       room_rule = NULL, hall_rule = NULL, layer_rule = NULL,
+       taxonomy_hash = NULL, is_held = false, labelled_at = now()
 RETURNING unit_id::text;

@@ -12,79 +12,103 @@ FROM unnest(%(unit_id)s::uuid[], %(bank_id)s::text[], %(text_hash)s::text[],
        room_tier, hall_tier, language)
 ;
 
--- name: ledger_conflict
--- Fragment: a unit has one ledger row; a later label replaces it. How a label became explicit stays known.
-ON CONFLICT (unit_id) DO UPDATE
-   SET bank_id = excluded.bank_id, room = excluded.room, hall = excluded.hall, layer = excluded.layer,
-       room_source = excluded.room_source, hall_source = excluded.hall_source,
-       layer_source = excluded.layer_source,
-       room_rule = CASE WHEN excluded.room_source = 'explicit' AND l.room_source = 'explicit'
-                        THEN l.room_rule ELSE excluded.room_rule END,
-       hall_rule = CASE WHEN excluded.hall_source = 'explicit' AND l.hall_source = 'explicit'
-                        THEN l.hall_rule ELSE excluded.hall_rule END,
-       layer_rule = CASE WHEN excluded.layer_source = 'explicit' AND l.layer_source = 'explicit'
-                         THEN l.layer_rule ELSE excluded.layer_rule END,
-       room_tier = excluded.room_tier, hall_tier = excluded.hall_tier, language = excluded.language,
-       taxonomy_hash = excluded.taxonomy_hash, text_hash = excluded.text_hash,
-       run_id = excluded.run_id, labelled_at = excluded.labelled_at, is_held = excluded.is_held
-;
-
 -- name: tuple_columns
--- Columns of memory_units: bytes of a value, -1 where they differ; storage 'e' goes to TOAST as soon as a row is
--- too long.
-SELECT a.attname, a.attlen, a.attstorage = 'e' AS is_external
+-- Columns of memory_units: whether values differ in length, and whether they are the first to go to TOAST when a row
+-- is too long.
+SELECT a.attname, a.attlen = -1 AS is_varying, a.attstorage = 'e' AS is_external
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = %(units)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;
 
 -- name: locate_tuples
--- Page and estimated size of units, for COPY. Values that may be moved out have been where the row would be longer
--- than 2,032 bytes with them. (From PostgreSQL 17 on pg_column_toast_chunk_id knows; the estimate costs less than
--- one point of HOT share.)
-SELECT p.id, p.place, p.short_bytes + CASE WHEN p.short_bytes + p.external_bytes <= 2032
-                                           THEN p.external_bytes ELSE 18 END
+-- Page and size of units, for COPY. The row is measured as PostgreSQL would store it, less what is external: that
+-- is in TOAST where the row would be longer than 2,032 bytes with it. (From PostgreSQL 17 on
+-- pg_column_toast_chunk_id knows.)
+SELECT p.id, p.place, p.row_bytes + CASE WHEN p.row_bytes + p.external_bytes <= 2032 THEN p.external_bytes ELSE 18 END
 FROM (
-    SELECT u.id, u.ctid::text AS place, {short_bytes} AS short_bytes, {external_bytes} AS external_bytes
+    SELECT u.id, u.ctid::text AS place, pg_column_size(ROW({columns})) AS row_bytes, {external_bytes} AS external_bytes
     FROM {units} u
     WHERE u.id = ANY(%(unit_ids)s::uuid[])) p;
 
 -- name: begin_write
 -- First statement of a write transaction. A client that is stopped inside one must not keep its locks, and a
 -- commit need not reach the disk before locks are freed: after a crash of the server the next run finds the rest.
--- Counts what this session has updated and not reported yet.
-SELECT pg_catalog.set_config('lock_timeout', '2s', true),
+-- Every row is reached by a key; the planner would read whole tables whose statistics are behind, as those of a
+-- ledger that is being filled. Counts what this session has updated and not reported yet.
+SELECT pg_catalog.pg_stat_get_xact_tuples_updated(%(units)s::regclass) AS n_updated,
+       pg_catalog.pg_stat_get_xact_tuples_hot_updated(%(units)s::regclass) AS n_hot,
+       pg_catalog.set_config('lock_timeout', '2s', true),
        pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', true),
        pg_catalog.set_config('synchronous_commit', 'off', true),
-       pg_catalog.pg_stat_get_xact_tuples_updated(%(units)s::regclass),
-       pg_catalog.pg_stat_get_xact_tuples_hot_updated(%(units)s::regclass);
+       pg_catalog.set_config('enable_seqscan', 'off', true),
+       pg_catalog.set_config('enable_bitmapscan', 'off', true),
+       pg_catalog.set_config('enable_hashjoin', 'off', true),
+       pg_catalog.set_config('enable_mergejoin', 'off', true);
 
 -- name: count_updates
 SELECT pg_catalog.pg_stat_get_xact_tuples_updated(%(units)s::regclass),
        pg_catalog.pg_stat_get_xact_tuples_hot_updated(%(units)s::regclass);
 
+-- name: lock_units
+-- Rows that nobody else holds. Statements after it see what those who held them before have committed, the ledger
+-- rows of "rcll label" among it.
+SELECT u.id::text
+FROM {units} u
+WHERE u.id = ANY(%(unit_ids)s::uuid[])
+ORDER BY u.id
+FOR NO KEY UPDATE OF u SKIP LOCKED;
+
+-- name: judged_rows
+-- Fragment: planned labels of locked units, whether the ledger has a row, and what becomes of each: written only
+-- where the unit still reads as planned, and nobody has set a label through rcll since.
+SELECT i.*, l.unit_id IS NOT NULL AS is_known, to_jsonb(l) AS old_ledger,
+       CASE WHEN left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM i.text_hash
+              OR u.bank_id::text <> i.bank_id THEN 'edited'
+            WHEN (l.room_source = 'explicit' AND i.room_source <> 'explicit')
+              OR (l.hall_source = 'explicit' AND i.hall_source <> 'explicit')
+              OR (l.layer_source = 'explicit' AND i.layer_source <> 'explicit') THEN 'relabelled'
+            WHEN (u.room::text, u.hall::text, u.layer::text) IS NOT DISTINCT FROM (i.room, i.hall, i.stored_layer)
+                 THEN 'already'
+            WHEN (u.room::text, u.hall::text, u.layer::text) IS DISTINCT FROM (i.old_room, i.old_hall, i.old_layer)
+                 THEN 'relabelled'
+            ELSE 'written' END AS outcome
+FROM ({planned_rows}) i
+JOIN {units} u ON u.id = i.unit_id
+LEFT JOIN {ledger} l ON l.unit_id = i.unit_id
+;
+
+-- name: ledger_columns
+-- Fragment: columns of the ledger in the order of ledger_values.
+unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source, room_rule, hall_rule, layer_rule,
+room_tier, hall_tier, language, taxonomy_hash, text_hash, run_id, labelled_at, is_held
+;
+
+-- name: ledger_values
+-- Fragment: the ledger row of a planned label j.
+j.unit_id, j.bank_id, j.room, j.hall, j.layer, j.room_source, j.hall_source, j.layer_source,
+j.room_rule, j.hall_rule, j.layer_rule, j.room_tier, j.hall_tier, j.language,
+%(taxonomy_hash)s, j.text_hash, %(run_id)s::uuid, now(), %(is_held)s
+;
+
+-- name: ledger_changes
+-- Fragment: what a planned label j changes in the ledger row l. How a label became explicit stays known.
+bank_id = j.bank_id, room = j.room, hall = j.hall, layer = j.layer,
+room_source = j.room_source, hall_source = j.hall_source, layer_source = j.layer_source,
+room_rule = CASE WHEN j.room_source = 'explicit' AND l.room_source = 'explicit' THEN l.room_rule ELSE j.room_rule END,
+hall_rule = CASE WHEN j.hall_source = 'explicit' AND l.hall_source = 'explicit' THEN l.hall_rule ELSE j.hall_rule END,
+layer_rule = CASE WHEN j.layer_source = 'explicit' AND l.layer_source = 'explicit'
+                  THEN l.layer_rule ELSE j.layer_rule END,
+room_tier = j.room_tier, hall_tier = j.hall_tier, language = j.language,
+taxonomy_hash = %(taxonomy_hash)s, text_hash = j.text_hash, run_id = %(run_id)s::uuid, labelled_at = now(),
+is_held = %(is_held)s
+;
+
 -- name: apply_labels
--- One short transaction's worth of labels: lock the rows that nobody else holds, write those that still
--- read as planned, file them in the ledger, remember the old values for undo, and say what became of each.
-WITH input AS (
-    {planned_rows}
-), locked AS (
-    SELECT u.id, u.bank_id::text AS bank_id, u.room::text AS room, u.hall::text AS hall, u.layer::text AS layer,
-           left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) AS text_hash
-    FROM {units} u
-    JOIN input i ON i.unit_id = u.id
-    ORDER BY u.id
-    FOR NO KEY UPDATE OF u SKIP LOCKED
-), judged AS (
-    SELECT i.*,
-           CASE WHEN k.id IS NULL THEN
-                     CASE WHEN EXISTS (SELECT FROM {units} x WHERE x.id = i.unit_id) THEN 'locked' ELSE 'gone' END
-                WHEN k.text_hash IS DISTINCT FROM i.text_hash OR k.bank_id <> i.bank_id THEN 'edited'
-                WHEN (k.room, k.hall, k.layer) IS NOT DISTINCT FROM (i.room, i.hall, i.stored_layer) THEN 'already'
-                WHEN (k.room, k.hall, k.layer) IS DISTINCT FROM (i.old_room, i.old_hall, i.old_layer)
-                     THEN 'relabelled'
-                ELSE 'written' END AS outcome
-    FROM input i
-    LEFT JOIN locked k ON k.id = i.unit_id
+-- One short transaction's worth of labels for locked units: write those that still read as planned, remember the
+-- old values for undo, file them in the ledger, and say what became of each. Ledger rows are updated or inserted
+-- rather than upserted: ON CONFLICT logs every row twice.
+WITH judged AS MATERIALIZED (
+    {judged_rows}
 ), written AS (
     UPDATE {units} u
        SET room = j.room, hall = j.hall, layer = j.stored_layer::{layer_type}
@@ -92,37 +116,39 @@ WITH input AS (
      WHERE u.id = j.unit_id AND j.outcome = 'written'
 ), logged AS (
     INSERT INTO {changes} (run_id, unit_id, bank_id, old_room, old_hall, old_layer, room, hall, layer, old_ledger)
-    SELECT %(run_id)s, j.unit_id, j.bank_id, j.old_room, j.old_hall, j.old_layer, j.room, j.hall, j.stored_layer,
-           to_jsonb(l)
+    SELECT %(run_id)s::uuid, j.unit_id, j.bank_id, j.old_room, j.old_hall, j.old_layer, j.room, j.hall,
+           j.stored_layer, j.old_ledger
     FROM judged j
-    LEFT JOIN {ledger} l ON l.unit_id = j.unit_id
     WHERE j.outcome = 'written'
-    ON CONFLICT (run_id, unit_id) DO NOTHING
+      AND NOT EXISTS (SELECT FROM {changes} c WHERE c.run_id = %(run_id)s::uuid AND c.unit_id = j.unit_id)
+), refiled AS (
+    UPDATE {ledger} l SET {ledger_changes}
+      FROM judged j
+     WHERE l.unit_id = j.unit_id AND j.is_known AND j.outcome IN ('written', 'already')
 ), filed AS (
-    INSERT INTO {ledger} AS l (unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source,
-                          room_rule, hall_rule, layer_rule, room_tier, hall_tier, language,
-                          taxonomy_hash, text_hash, run_id, labelled_at, is_held)
-    SELECT unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source,
-           room_rule, hall_rule, layer_rule, room_tier, hall_tier, language,
-           %(taxonomy_hash)s, text_hash, %(run_id)s, now(), %(is_held)s
-    FROM judged
-    WHERE outcome IN ('written', 'already')
-    {ledger_conflict}
+    INSERT INTO {ledger} ({ledger_columns})
+    SELECT {ledger_values} FROM judged j WHERE NOT j.is_known AND j.outcome IN ('written', 'already')
 )
 SELECT unit_id::text, outcome FROM judged;
 
 -- name: record_labels
--- Ledger rows for units whose stored label is already right: the units themselves are only read.
-INSERT INTO {ledger} AS l (unit_id, bank_id, room, hall, layer, room_source, hall_source, layer_source,
-                      room_rule, hall_rule, layer_rule, room_tier, hall_tier, language,
-                      taxonomy_hash, text_hash, run_id, labelled_at, is_held)
-SELECT i.unit_id, i.bank_id, i.room, i.hall, i.layer, i.room_source, i.hall_source, i.layer_source,
-       i.room_rule, i.hall_rule, i.layer_rule, i.room_tier, i.hall_tier, i.language,
-       %(taxonomy_hash)s, i.text_hash, %(run_id)s, now(), %(is_held)s
-FROM ({planned_rows}) i
-JOIN {units} u ON u.id = i.unit_id
-{ledger_conflict}
-RETURNING unit_id::text, 'recorded' AS outcome;
+-- Ledger rows for units whose stored label is already right, or is somebody's own and stays. The units are not
+-- locked, so the ledger row is looked at once more where "rcll label" has just changed it.
+WITH judged AS MATERIALIZED (
+    {judged_rows}
+), refiled AS (
+    UPDATE {ledger} l SET {ledger_changes}
+      FROM judged j
+     WHERE l.unit_id = j.unit_id AND j.is_known AND j.outcome = 'already'
+       AND (l.room_source IS DISTINCT FROM 'explicit' OR j.room_source = 'explicit')
+       AND (l.hall_source IS DISTINCT FROM 'explicit' OR j.hall_source = 'explicit')
+       AND (l.layer_source IS DISTINCT FROM 'explicit' OR j.layer_source = 'explicit')
+), filed AS (
+    INSERT INTO {ledger} ({ledger_columns})
+    SELECT {ledger_values} FROM judged j WHERE NOT j.is_known AND j.outcome = 'already'
+)
+SELECT unit_id::text, CASE outcome WHEN 'already' THEN 'recorded' WHEN 'written' THEN 'relabelled' ELSE outcome END
+FROM judged;
 
 -- name: label_indexes
 -- Indexes that hold a label or ask for one: no update of that label can be HOT. BRIN no longer minds since

@@ -1,6 +1,7 @@
 """The flow on real PostgreSQL: what it writes, what it leaves, and that a second run writes nothing."""
 
 import json
+import math
 
 import pytest
 
@@ -9,30 +10,44 @@ from rcll.store.checks import run_checks
 from rcll.store.connect import Database
 from tests.integration.places import N_UNITS, fill, unit_id
 
-TEXTS = {
-    "alice": "Server db-{n} ran out of disk space; we grew its volume group, see OPS-{n}.",
-    "bob": "The disk of server db-{n} filled up and its volume group was extended (OPS-{n}).",
-}
+#: What both banks know about servers, in the words of each.
+SHARED = (
+    ("Server alder runs Debian 12 since March.", "Since March alder has been a Debian 12 server."),
+    ("The UPS of rack 7 lasts 40 minutes.", "Rack 7 keeps its servers up for 40 minutes on its UPS."),
+    ("DNS zone orchard.example moved to the new name servers.", "The new name servers hold the zone orchard.example."),
+    ("The TLS certificate of birch expires on 3 June.", "On 3 June the TLS certificate of server birch runs out."),
+    ("Server cedar lost a disk of its RAID 6 array.", "One disk of cedar's RAID 6 array failed in the server."),
+    ("Backups of server fir go to tape every Sunday.", "Every Sunday the backups of fir are written to tape."),
+)
+#: One narrow matter that alice noted again and again.
+REPEATED = (
+    "The tape robot of server hazel jammed on Monday and the backup stopped.",
+    "On Tuesday the tape robot of hazel jammed again; the backup was stopped by hand.",
+    "Backup of server hazel stopped because its tape robot had jammed.",
+    "The tape robot of hazel jams when the backup of the server runs longer than six hours.",
+    "A jammed tape robot stopped the backup of hazel on Friday.",
+)
+REST = "Server db-{n} ran out of disk space on day {n}; we grew the volume group."
 
 
 @pytest.fixture
 def bank(make_template, clone, monkeypatch, tmp_path):
     """A Hindsight-like database, not migrated, and settings that point at it.
 
-    Two banks of texts about full disks; alice's n-th unit and bob's tell of the same server, with one vector.
+    Two banks about servers that know six matters in common; alice repeats a seventh.
     """
 
     def setup(database: Database) -> None:
         fill(database, "hindsight")
         with database.connect() as conn:
-            for name, text in TEXTS.items():
-                conn.execute(
-                    "UPDATE memory_units SET text = replace(%s, '{n}', pair::text), embedding ="
-                    " (SELECT array_agg(sin(pair * i)) FROM generate_series(1, 384) i)::real[]::vector"
-                    " FROM (SELECT id AS of, (row_number() OVER (ORDER BY id) + 1) / 2 AS pair"
-                    "       FROM memory_units) numbered WHERE id = of AND bank_id = %s",
-                    [text, name],
-                )
+            conn.execute("UPDATE memory_units SET text = replace(%s, '{n}', right(id::text, 3))", [REST])
+            matters = [(pair, (2 * number, 2 * number + 1)) for number, pair in enumerate(SHARED)]
+            matters.append((REPEATED, range(100, 100 + 2 * len(REPEATED), 2)))
+            for seed, (texts, numbers) in enumerate(matters, start=1000):
+                vector = str([math.sin(seed * i) for i in range(384)])
+                for number, text in zip(numbers, texts, strict=True):
+                    changed = [text, vector, unit_id(number)]
+                    conn.execute("UPDATE memory_units SET text = %s, embedding = %s WHERE id = %s", changed)
 
     database = clone(make_template("flows", setup))
     monkeypatch.setenv("RCLL_DATABASE_URL", database.url)
@@ -60,7 +75,7 @@ def test_first_run_files_condenses_links_and_the_second_writes_nothing(bank, tmp
     assert first["status"] == "done"
     assert first["migrations"]
     assert first["loaded"]["n_written"] + first["loaded"]["n_recorded"] == N_UNITS
-    assert _rows(bank, "SELECT DISTINCT room FROM memory_units") == [("infrastructure",)]
+    assert _rows(bank, "SELECT count(*) > 290 FROM memory_units WHERE room = 'infrastructure'") == [(True,)]
     assert first["closets"]["n_new"] > 0
     assert first["tunnels"]["n_new"] > 0
     counts = "SELECT (SELECT count(*) FROM closets), (SELECT count(*) FROM tunnels), (SELECT count(*) FROM rcll_labels)"
@@ -124,8 +139,8 @@ def test_tunnels_go_when_no_pair_is_allowed_any_more(bank, monkeypatch):
     assert _walk()["tunnels"]["n_gone"] == n_new
 
 
-def test_edited_source_drops_its_closet(bank):
-    """A closet whose source was edited is stale at once, and gone or made anew after the next run."""
+def test_edited_source_leaves_its_closet(bank):
+    """A closet whose source was edited is stale at once; the next run makes it fresh without that source."""
     from rcll.store.catalog import read_tenants
     from rcll.store.closets import list_closets
 
@@ -137,9 +152,11 @@ def test_edited_source_drops_its_closet(bank):
         conn.execute("UPDATE memory_units SET text = 'The tea is green.' WHERE id = %s", [closet.unit_ids[0]])
         stale = [each for each in list_closets(conn, tenant) if each.status == "stale"]
         assert [each.closet_id for each in stale] == [closet.closet_id]
-        _walk()
-        assert {each.status for each in list_closets(conn, tenant)} == {"fresh"}
-        assert closet.closet_id not in {each.closet_id for each in list_closets(conn, tenant)}
+        summary = _walk()
+        assert summary["closets"]["n_updated"] + summary["closets"]["n_gone"] == 1
+        after = list_closets(conn, tenant)
+        assert {each.status for each in after} == {"fresh"}
+        assert all(closet.unit_ids[0] not in each.unit_ids for each in after)
 
 
 def test_unknown_bank_is_named_with_a_hint(bank):

@@ -18,7 +18,7 @@ HOSTS = ("alder", "birch", "cedar", "fir", "hazel", "larch", "maple", "oak", "pi
 
 def _texts(bank: str) -> dict[str, str]:
     disks = {
-        f"disk-{host}": f"The disk of server {host} was full on {day} May; {bank} grew the volume group by 20 GB."
+        f"disk-{host}": f"Server {host} ran out of disk space on {day} May; {bank} grew its volume group by 20 GB."
         for day, host in enumerate(HOSTS, start=1)
     }
     return disks | {

@@ -6,12 +6,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from rcll.errors import RcllError
-from rcll.stages.similarity import char_rows, compared_text, word_rows
+from rcll.stages.closets.title import make_title
+from rcll.stages.similarity import Floats, char_rows, compared_text, word_rows
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+(?=\S)|(?<=[。！？])|\n+")
-_WORD = re.compile(r"[^\W_][\w.+#/-]*[^\W_]|[^\W_]")
+#: A full stop ends a sentence where no small letter follows, and no "Dr." or initial stands before.
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?…])(?<![A-Z][a-z]\.)(?<!\b[A-Za-z]\.)[\"'”’)\]]*\s+(?![a-zà-ÿ])|(?<=[。！？])|[\r\n]+"
+)
+_SPOKEN = re.compile(r"[^\W_]")
+#: Characters of a text in which sentences are looked for, as a multiple of the longest sentence.
+_SENTENCES_AT_MOST = 20
+#: A later sentence of a memory leans on the first ("It was ...") and says less by itself.
+_LATER_SENTENCE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +34,10 @@ class SummaryParams:
     max_sentence_chars: int = 300
     """A longer one (a stack trace, a list) is cut at a word, with an ellipsis."""
     same_similarity: float = 0.6
-    """Two sentences this alike say the same thing; the earlier choice stands."""
+    """Sentences this alike say the same thing; the latest of them speaks."""
     diversity: float = 0.5
-    """How much likeness to what is already said costs, against centrality (maximal marginal relevance)."""
+    """How much likeness to what is already said costs, against centrality (maximal marginal relevance,
+    Carbonell and Goldstein 1998)."""
     title_terms: int = 4
     title_chars: int = 80
 
@@ -50,13 +60,16 @@ def extractive_summary(texts: Sequence[str], params: SummaryParams) -> Extract:
     Raises:
         RcllError: all texts are blank.
     """
-    sentences = [(i, s) for i, text in enumerate(texts) for s in _sentences(text, params.max_sentence_chars)]
+    parts = [_sentences(text, params.max_sentence_chars) for text in texts]
+    sentences = [sentence for part in parts for sentence in part]
     if not sentences:
         raise RcllError(f"{len(texts)} blank texts; expected at least one with words")
-    chosen = _choose([s for _, s in sentences], params)
-    picked = [sentences[i] for i in sorted(chosen)]
-    summary = " ".join(s if s[-1] in ".!?…。！？:;" else s + "." for _, s in picked)
-    return Extract(_title(texts, params), summary, sorted({i for i, _ in picked}))
+    source = [i for i, part in enumerate(parts) for _ in part]
+    is_first = np.array([n == 0 for part in parts for n in range(len(part))])
+    chosen = _choose(sentences, is_first, params)
+    summary = " ".join(_closed(sentences[i]) for i in chosen)
+    title = make_title(texts, params.title_terms) or sentences[chosen[0]]
+    return Extract(_shortened(title, params.title_chars), summary, sorted({source[i] for i in chosen}))
 
 
 def representatives(texts: Sequence[str], budget: int) -> list[int]:
@@ -71,20 +84,20 @@ def representatives(texts: Sequence[str], budget: int) -> list[int]:
     """
     if sum(map(len, texts)) <= budget:
         return list(range(len(texts)))
-    alike = _likeness([compared_text(text) for text in texts])
+    alike = _likeness(texts)
+    same = SummaryParams().same_similarity
     taken: list[int] = []
-    used = 0
+    left = budget
     for i, text in enumerate(texts):
-        repeats = bool(taken) and alike[i, taken].max() > SummaryParams.same_similarity
-        if not taken or (not repeats and used + len(text) <= budget):
+        if not taken or (len(text) <= left and alike[i, taken].max() < same):
             taken.append(i)
-            used += len(text)
+            left -= len(text)
     return taken
 
 
 def _sentences(text: str, limit: int) -> list[str]:
-    parts = (" ".join(part.split()) for part in _SENTENCE_END.split(text[: limit * 20]))
-    return [_shortened(part, limit) for part in parts if _WORD.search(part)]
+    parts = (" ".join(part.split()) for part in _SENTENCE_END.split(text[: limit * _SENTENCES_AT_MOST]))
+    return [_shortened(part, limit) for part in parts if _SPOKEN.search(part)]
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -94,41 +107,35 @@ def _shortened(text: str, limit: int) -> str:
     return (head.rsplit(" ", 1)[0] if " " in head else head).rstrip(" ,;:") + "…"
 
 
-def _likeness(texts: list[str]) -> np.ndarray:
-    chars, words = char_rows(texts), word_rows(texts)
-    return ((chars @ chars.T).toarray() + (words @ words.T).toarray()) / 2
+def _closed(sentence: str) -> str:
+    return sentence if sentence[-1] in ".!?…。！？:;\"'”’)" else sentence + "."
 
 
-def _choose(sentences: list[str], params: SummaryParams) -> list[int]:
-    alike = _likeness([compared_text(s) for s in sentences])
-    centrality = alike.sum(axis=1) / max(1.0, float(alike.sum(axis=1).max()))
+def _likeness(texts: Sequence[str]) -> Floats:
+    """Mean of character and word cosine, (n, n)."""
+    compared = [compared_text(text) for text in texts]
+    cosines = [csr_matrix(rows @ rows.T).toarray() for rows in (char_rows(compared), word_rows(compared))]
+    return ((cosines[0] + cosines[1]) / 2).astype(np.float32)
+
+
+def _choose(sentences: list[str], is_first: np.ndarray, params: SummaryParams) -> list[int]:
+    """Indices of the sentences to quote, in their order."""
+    alike = _likeness(sentences)
+    total = alike.sum(axis=1) * np.where(is_first, 1, _LATER_SENTENCE)
+    centrality = total / max(1.0, float(total.max()))
+    length = np.array([len(sentence) + 1 for sentence in sentences])
+    nearest = np.zeros(len(sentences), np.float32)
     chosen: list[int] = []
-    room = params.max_chars
-    nearest = np.zeros(len(sentences))
+    left = params.max_chars + 1
     while len(chosen) < params.max_sentences:
-        gain = centrality - params.diversity * nearest
-        open_ = [
-            i
-            for i, s in enumerate(sentences)
-            if i not in chosen and nearest[i] < params.same_similarity and len(s) < room
-        ]
-        if not open_:
+        gain = np.where(
+            (nearest < params.same_similarity) & (length <= left), centrality - params.diversity * nearest, -9
+        )
+        best = int(np.argmax(gain.round(5)))
+        if gain[best] == -9:  # noqa: PLR2004 - the mark of the line above
             break
-        best = max(open_, key=lambda i: (round(float(gain[i]), 6), -i))
-        chosen.append(best)
-        room -= len(sentences[best]) + 1
-        nearest = np.maximum(nearest, alike[best])
-    return chosen or [int(np.argmax(centrality))]
-
-
-def _title(texts: Sequence[str], params: SummaryParams) -> str:
-    """Distinctive terms that several members share, as they are written most often."""
-    counts: dict[str, int] = {}
-    spelling: dict[str, str] = {}
-    for text in texts:
-        for word in {w.lower(): w for w in _WORD.findall(text)}.items():
-            counts[word[0]] = counts.get(word[0], 0) + 1
-            spelling.setdefault(*word)
-    ranked = sorted((w for w in counts if len(w) > 3), key=lambda w: (-counts[w], -len(w), w))
-    title = ", ".join(spelling[w] for w in ranked[: params.title_terms]) or texts[0].strip()
-    return _shortened(title, params.title_chars)
+        same = np.flatnonzero((alike[best] >= params.same_similarity) & (length <= left))
+        chosen.append(int(same.max(initial=best)))
+        left -= int(length[chosen[-1]])
+        nearest = np.maximum(nearest, np.maximum(alike[best], alike[chosen[-1]]))
+    return sorted(chosen) or [int(np.argmax(centrality))]

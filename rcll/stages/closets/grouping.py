@@ -1,0 +1,225 @@
+"""Grows groups in a room: seeds that agree pair by pair, members that agree with the mean, nothing else."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import squareform
+
+from rcll.stages.closets.evidence import Evidence, Ints, gather_evidence
+from rcll.stages.closets.neighbours import baseline, find_neighbours
+from rcll.stages.closets.params import ClosetParams
+from rcll.stages.similarity import Floats
+
+#: Rounds in which the members of new groups may still move; they seldom need four.
+_ROUNDS = 8
+#: Units that are linked pair by pair at a time; a larger heap of repeats is linked cell by cell.
+_LINKED_UNITS = 1_000
+#: Groups with which a unit is compared while new groups settle.
+_SHORTLIST = 3
+#: More than a room has groups; makes one number of a unit and a group.
+_MANY = 1 << 31
+#: Up to so many units, pairs are compared for many components at once.
+_SMALL = 32
+
+
+@dataclass(frozen=True)
+class Room:
+    """A room and its promising pairs, each in both directions, sorted; ``value`` is their evidence."""
+
+    evidence: Evidence
+    left: Ints
+    right: Ints
+    value: Floats
+    cell: Ints
+
+
+def survey_room(units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -> Room:
+    """Compare the units of a room (frames.ROOM_UNITS, sorted by unit_id) with their neighbours.
+
+    Keeps every pair whose evidence a member needs: a mean that high takes at least one pair that high.
+    """
+    evidence = gather_evidence(units, embeddings, params)
+    near = find_neighbours(evidence, params)
+    evidence = evidence.with_baseline(baseline(near, params))
+    left = np.repeat(np.arange(len(evidence)), near.units.shape[1])
+    right, likeness = near.units.ravel(), near.likeness.ravel()
+    there = right >= 0
+    left, right, likeness = left[there], right[there], likeness[there]
+    value = likeness + evidence.context(left, right)
+    kept = value >= params.member_evidence
+    left, right, value = np.r_[left[kept], right[kept]], np.r_[right[kept], left[kept]], value[kept]
+    key, first = np.unique(left * len(evidence) + right, return_index=True)
+    return Room(evidence, *np.divmod(key, len(evidence)), np.r_[value, value][first], near.cell)
+
+
+def complete_groups(room: Room, labels: Ints, params: ClosetParams, *, may_found: bool = True) -> Ints:
+    """Let free units join the groups there are, found new groups among the rest, until nothing changes.
+
+    A result put in again comes back as it is, and a group that is there loses nobody.
+
+    Args:
+        room: the room.
+        labels: (n,) group of each unit, numbered from 0, or -1.
+        params: how tight and how large groups are.
+        may_found: whether new groups may come about.
+
+    Returns:
+        (n,) labels; new groups bear the next numbers.
+    """
+    while True:
+        grown = _join(room, labels, params)
+        if may_found:
+            grown = _found(room, grown, params)
+        if np.array_equal(grown, labels):
+            return labels
+        labels = grown
+
+
+def _join(room: Room, labels: Ints, params: ClosetParams) -> Ints:
+    """Let free units join groups that have place, until no group would take another one."""
+    while True:
+        size = np.bincount(labels[labels >= 0], minlength=1)
+        has_place = (labels >= 0) & (size[labels] < params.max_members)
+        open_pairs = (labels[room.left] < 0) & has_place[room.right]
+        pairs = _once(room.left[open_pairs], labels[room.right[open_pairs]])
+        joined = _assign(room, *pairs, labels, params)
+        grown = np.where(labels >= 0, labels, joined)
+        if np.array_equal(grown, labels):
+            return labels
+        labels = grown
+
+
+def _found(room: Room, labels: Ints, params: ClosetParams) -> Ints:
+    """Make groups of the free units, if enough of them agree."""
+    free = labels < 0
+    among = free[room.left] & free[room.right]
+    left, right = room.left[among], room.right[among]
+    agree = room.value[among] >= params.member_evidence + params.seed_margin
+    found = _numbered(_seeds(room, left[agree], right[agree], params), len(labels))
+    for _ in range(_ROUNDS):
+        members = np.flatnonzero(found >= 0)
+        near = found[right] >= 0
+        pairs = _shortlist(np.r_[left[near], members], np.r_[found[right[near]], found[members]], found)
+        settled = _without_small(_assign(room, *pairs, found, params), params.min_members)
+        if np.array_equal(settled, found):
+            break
+        found = settled
+    n_groups = int(labels.max(initial=-1)) + 1
+    return np.where(found >= 0, found + n_groups, labels)
+
+
+def _assign(room: Room, units: Ints, groups: Ints, labels: Ints, params: ClosetParams) -> Ints:
+    """Give each unit the group that it agrees with best, if it agrees enough and there is place.
+
+    Args:
+        room: the room.
+        units: candidates; together with ``groups`` pairs, each once.
+        groups: what they may join or stay in.
+        labels: (n,) the groups as they are.
+        params: how tight and how large groups are.
+
+    Returns:
+        (n,) the group that each candidate gets, -1 for the rest.
+    """
+    assigned = np.full(len(labels), -1, np.intp)
+    if not len(units):
+        return assigned
+    score = room.evidence.towards_groups(units, groups, labels)
+    fits = score >= params.member_evidence
+    units, groups, score = units[fits], groups[fits], score[fits]
+    best = np.lexsort((groups, -score, units))
+    best = best[np.r_[True, np.diff(units[best]) > 0]] if len(best) else best
+    units, groups, score = units[best], groups[best], score[best]
+    settled = np.bincount(labels[labels >= 0], minlength=int(labels.max()) + 1)
+    settled -= np.bincount(labels[units][labels[units] >= 0], minlength=len(settled))
+    order = np.lexsort((units, -score, groups))
+    place = np.arange(len(order)) - np.searchsorted(groups[order], groups[order]) + settled[groups[order]]
+    admitted = order[place < params.max_members]
+    assigned[units[admitted]] = groups[admitted]
+    return assigned
+
+
+def _once(units: Ints, groups: Ints) -> tuple[Ints, Ints]:
+    units, groups = np.divmod(np.unique(units * _MANY + groups), _MANY)
+    return units, groups
+
+
+def _shortlist(units: Ints, groups: Ints, labels: Ints) -> tuple[Ints, Ints]:
+    """Candidate pairs, each once: a unit's own group, and those in which it has most promising neighbours."""
+    key, n_near = np.unique(units * _MANY + groups, return_counts=True)
+    units, groups = np.divmod(key, _MANY)
+    order = np.lexsort((groups, -n_near, labels[units] != groups, units))
+    place = np.arange(len(units)) - np.searchsorted(units, units)
+    chosen = order[place < _SHORTLIST]
+    return units[chosen], groups[chosen]
+
+
+def _seeds(room: Room, left: Ints, right: Ints, params: ClosetParams) -> list[Ints]:
+    """Average linkage inside each connected part of the pairs that agree, cut where the mean falls short.
+
+    No cluster of average linkage spans two parts, since a mean above the bar takes a pair above it.
+    """
+    limit = params.member_evidence + params.seed_margin
+    seeds: list[Ints] = []
+    for members, evidence in _compared_parts(room, left, right, params):
+        top = float(evidence.max())
+        tree = linkage(top - evidence, "average")
+        seeds += [members[part] for part in _cut(tree, top - limit, params)]
+    return seeds
+
+
+def _compared_parts(room: Room, left: Ints, right: Ints, params: ClosetParams) -> Iterator[tuple[Ints, Floats]]:
+    """Connected parts with the evidence of all their pairs in condensed form."""
+    parts = [part for part in _connected(room, left, right) if len(part) >= params.min_members]
+    small = [part for part in parts if len(part) <= _SMALL]
+    corners = [np.triu_indices(len(part), 1) for part in small]
+    ones = np.concatenate([part[i] for part, (i, _) in zip(small, corners, strict=True)] or [left[:0]])
+    others = np.concatenate([part[j] for part, (_, j) in zip(small, corners, strict=True)] or [left[:0]])
+    ends = np.cumsum([len(i) for i, _ in corners])
+    yield from zip(small, np.split(room.evidence.pairs(ones, others), ends[:-1]), strict=True) if small else ()
+    for part in parts:
+        if len(part) > _SMALL:
+            evidence = room.evidence.block(part)
+            yield part, squareform(evidence, checks=False)
+
+
+def _connected(room: Room, left: Ints, right: Ints) -> Iterator[Ints]:
+    """Connected parts of the given pairs, each ascending; a huge one falls apart into its coarse cells."""
+    n_units = len(room.evidence)
+    graph = csr_matrix((np.ones(len(left), np.bool_), (left, right)), (n_units, n_units))
+    _, part = connected_components(graph, directed=False)
+    size = np.bincount(part)
+    key = part * (int(room.cell.max(initial=0)) + 1) + np.where(size[part] > _LINKED_UNITS, room.cell, 0)
+    order = np.argsort(key, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        if len(members) > 1:
+            yield from np.array_split(members, -(-len(members) // max(_LINKED_UNITS, 1)))
+
+
+def _cut(tree: NDArray[np.float64], height: float, params: ClosetParams) -> list[list[int]]:
+    """The largest branches of a linkage that are low enough and not too big, smallest branches left out."""
+    whole: dict[int, list[int]] = {leaf: [leaf] for leaf in range(len(tree) + 1)}
+    for node, (one, other, level, n_leaves) in enumerate(tree.tolist(), start=len(tree) + 1):
+        if level <= height and n_leaves <= params.max_members and one in whole and other in whole:
+            whole[node] = whole.pop(int(one)) + whole.pop(int(other))
+    return [branch for branch in whole.values() if len(branch) >= params.min_members]
+
+
+def _numbered(groups: list[Ints], n_units: int) -> Ints:
+    labels = np.full(n_units, -1, np.intp)
+    for number, members in enumerate(sorted(groups, key=lambda members: int(members.min()))):
+        labels[members] = number
+    return labels
+
+
+def _without_small(labels: Ints, min_members: int) -> Ints:
+    """Dissolve groups that are too small; number the others again from 0 in their old order."""
+    size = np.bincount(labels[labels >= 0], minlength=1)
+    number = np.where(size >= min_members, np.cumsum(size >= min_members) - 1, -1)
+    return np.where(labels >= 0, number[labels], -1)

@@ -1,0 +1,43 @@
+"""What decides how many tunnels are dug, each with its reason."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelParams:
+    """How near two units must be, and how many tunnels they may have.
+
+    ``bench/tunnels`` prints the figures behind the numbers; none of them belongs to one embedder, since
+    cosines are counted in standard deviations of the room and words by their rarity in it.
+    """
+
+    per_unit: int = 3
+    """Tunnels of one unit; more would bury its own text in a recall."""
+    per_pair_of_banks: int = 500
+    """Tunnels of one room between two banks; two that share more are one body of knowledge kept twice."""
+    n_mutual: int = 4
+    """Each must be among the other's so many best matches; one more than ``per_unit``, as some are capped away."""
+    min_agreement: float = 0.3
+    """Mean of how far two units' nearest units agree and of their best common friend. From .25 on seven of ten
+    tunnels are right in rooms of the labelled kind; harder rooms need the rest."""
+    min_deviations: float = 1.0
+    """Standard deviations by which the cosine exceeds the room's mean; nearer the mean, likeness is chance."""
+    min_rarity: float = 0.5
+    """Rarity of the shared terms together; 1 is enough to tell one unit from all others of the room."""
+    near_identical: float = 0.8
+    """Share of the content (by rarity) from which on two texts are one text retold; no context is asked then."""
+    friends: tuple[int, ...] = (5, 12)
+    """Sizes of the circle of mutual neighbours that is compared: a narrow matter has 4 to 8 units, and a wide
+    circle sees those whose own neighbours are noisy."""
+    n_neighbours: int = 12
+    """Nearest units that are looked at, the own bank's among them; as many as the widest circle."""
+    n_abroad: int = 6
+    """Nearest units of linkable banks that are looked at, so that a crowded bank does not hide the others."""
+    exact_units: int = 8_192
+    """Up to so many units all pairs are compared; beyond, a unit meets those of the nearest cells."""
+    cell_units: int = 256
+    """Mean number of units in a cell."""
+    n_cells: int = 32
+    """Cells in which a unit looks for neighbours."""
+    seed: int = 0
+    """Start of all draws (sampled pairs, cells), so that a room always gives the same tunnels."""

@@ -1,0 +1,223 @@
+r"""Which literals a pattern cannot do without.
+
+``required`` reads a pattern in the common form (``rcll.taxonomy.dialect``) and returns literals of which every
+match contains at least one: ``\brate[ -]limit(?:er|ing)?\b`` needs "rate limit" or "rate-limit". One
+Aho-Corasick pass over a text then names the few rules that can match it.
+
+The method is the one of the regex crate's literal extractor and of RE2's FilteredRE2: https://swtch.com/~rsc/regexp/regexp4.html
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rcll.taxonomy.dialect import CAPS
+from rcll.taxonomy.language import FUNCTION_WORDS
+
+#: Strings that one part of a pattern may stand for before it is cut into smaller parts.
+_MOST_STRINGS = 100
+#: Characters of a class that are spelled out.
+_MOST_CHARS = 4
+
+#: A usual text has so many characters, drawn from so many letters that are likely at their place.
+_USUAL_LENGTH, _LIKELY_LETTERS = 160.0, 12.0
+#: What a string costs beside the texts that hold it.
+_PRICE = 0.0001
+#: Words of every second text.
+_COMMON = frozenset(word for words in FUNCTION_WORDS.values() for word in words.split()) | {"s", "ed", "ing"}
+
+Strings = frozenset[str]
+
+_PART = re.compile(
+    r"""
+      (?P<cls>\[\^?\]?(?:\\.|[^\]\\])*\])
+    | (?P<open>\(\?s?:)
+    | (?P<close>\))
+    | (?P<bar>\|)
+    | (?P<repeat>(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)
+    | (?P<edge>\\[bB])
+    | (?P<hex>\\x[0-9a-f]{2})
+    | (?P<escape>\\.)
+    | (?P<any>\.)
+    | (?P<run>[^\\\[\](){}|*+?.]+(?![*+?{]))
+    | (?P<char>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_CLASS_PART = re.compile(r"(?P<hex>\\x[0-9a-f]{2})|(?P<escape>\\.)|(?P<char>.)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is known of a part of a pattern.
+
+    Attributes:
+        exact: all strings that it can match, None if too many.
+        needed: strings of which each match contains one, None if unknown.
+    """
+
+    exact: Strings | None
+    needed: Strings | None
+
+
+_EMPTY = _Part(frozenset({""}), None)
+_ANYTHING = _Part(None, None)
+
+
+def required(pattern: str) -> Strings | None:
+    """Return literals of which every match contains at least one, None if there are no such.
+
+    The mark of capitals reads as the space for which it stands, in the literals and in the text to search.
+    """
+    found = _best([_read(pattern)])
+    if found is None:
+        return None
+    return _without_longer({string.replace(CAPS, " ") for string in found})
+
+
+def spelled_out(pattern: str) -> Strings | None:
+    """Return all strings that the pattern can match, None if they are too many to list."""
+    return _read(pattern).exact
+
+
+def _without_longer(strings: set[str]) -> Strings:
+    """Drop strings that begin with another one: where they stand, it stands."""
+    return frozenset(s for s in strings if not any(s[:n] in strings for n in range(1, len(s))))
+
+
+@lru_cache(maxsize=4096)  # long word lists stand in many patterns
+def _read(pattern: str) -> _Part:
+    """Read alternatives, none of them inside a group."""
+    alternatives: list[list[_Part]] = [[]]
+    tokens = list(_PART.finditer(pattern))
+    at = 0
+    while at < len(tokens):
+        kind, text = tokens[at].lastgroup, tokens[at][0]
+        parts = alternatives[-1]
+        match kind:
+            case "bar":
+                alternatives.append([])
+            case "repeat":
+                parts[-1] = _repeated(parts[-1], text)
+            case "open":
+                close = _closing(tokens, at)
+                parts.append(_read(pattern[tokens[at].end() : tokens[close].start()]))
+                at = close
+            case _:
+                parts.append(_atom(str(kind), text))
+        at += 1
+    return _either([_joined(parts) for parts in alternatives])
+
+
+def _closing(tokens: list[re.Match[str]], at: int) -> int:
+    depth = 0
+    for index in range(at, len(tokens)):
+        depth += {"open": 1, "close": -1}.get(str(tokens[index].lastgroup), 0)
+        if depth == 0:
+            return index
+    return len(tokens) - 1
+
+
+def _atom(kind: str, text: str) -> _Part:
+    match kind:
+        case "cls":
+            return _class(text)
+        case "edge":
+            return _EMPTY
+        case "any":
+            return _ANYTHING
+        case _:
+            return _Part(frozenset({_character(kind, text)}), None)
+
+
+def _character(kind: str, text: str) -> str:
+    if kind == "hex":
+        return chr(int(text.removeprefix(r"\x"), 16))
+    if kind == "escape":
+        return "\n" if text == r"\n" else text[1]
+    return text
+
+
+def _class(text: str) -> _Part:
+    body = text[1:-1]
+    parts = [(str(part.lastgroup), part[0]) for part in _CLASS_PART.finditer(body)]
+    is_range = any(part == ("char", "-") for part in parts[1:-1])
+    if text.startswith("[^") or is_range or len(parts) > _MOST_CHARS:
+        return _ANYTHING
+    return _Part(frozenset(_character(kind, char) for kind, char in parts), None)
+
+
+def _repeated(part: _Part, quantifier: str) -> _Part:
+    if quantifier.startswith("?"):
+        return _Part(part.exact | {""}, None) if part.exact is not None else _ANYTHING
+    if quantifier.startswith(("*", "{0")):
+        return _ANYTHING
+    return _Part(None, _best([part]))
+
+
+def _either(parts: list[_Part]) -> _Part:
+    if len(parts) == 1:
+        return parts[0]
+    exact = _union(part.exact for part in parts)
+    if exact is not None and len(exact) > _MOST_STRINGS:
+        exact = None
+    return _Part(exact, _union(_best([part]) for part in parts))
+
+
+def _joined(parts: list[_Part]) -> _Part:
+    """Join neighbours: their strings are multiplied as long as they stay few."""
+    whole: Strings | None = frozenset({""})
+    run: Strings = frozenset({""})
+    found: list[_Part] = []
+    for part in parts:
+        longer = _product(run, part.exact)
+        if longer is None:
+            whole = None
+            found += [_Part(run, None), part]
+            run = frozenset({""}) if part.exact is None or len(part.exact) > _MOST_STRINGS else part.exact
+        else:
+            run = longer
+    found.append(_Part(run, None))
+    return _Part(run if whole is not None else None, _best(found))
+
+
+def _product(left: Strings, right: Strings | None) -> Strings | None:
+    if right is None or len(left) * len(right) > _MOST_STRINGS:
+        return None
+    return frozenset(a + b for a, b in itertools.product(left, right))
+
+
+def _union(sets: Iterable[Strings | None]) -> Strings | None:
+    known = list(sets)
+    return None if any(s is None for s in known) else frozenset().union(*(s for s in known if s is not None))
+
+
+def _best(parts: list[_Part]) -> Strings | None:
+    """Return the set of which the fewest texts are expected to hold a string; a long set has its price."""
+    sets = [strings for part in parts for strings in (part.exact, part.needed) if strings is not None]
+    best = min(sets, key=_price, default=None)
+    return best if best is not None and _price(best) < math.inf else None
+
+
+@lru_cache(maxsize=65_536)
+def _price(strings: Strings) -> float:
+    return expected_share(strings) + _PRICE * len(strings)
+
+
+def expected_share(strings: Strings) -> float:
+    """Return in how many texts of a usual kind, roughly, one of the strings stands; infinite for any text."""
+    return sum(map(_share, strings))
+
+
+@lru_cache(maxsize=65_536)
+def _share(string: str) -> float:
+    words = string.replace(CAPS, " ").split()
+    if len("".join(words)) < 2:  # noqa: PLR2004 - a letter is nearly everywhere
+        return math.inf
+    if all(word in _COMMON for word in words):
+        return 0.5
+    return min(1.0, _USUAL_LENGTH * _LIKELY_LETTERS ** -len(string))

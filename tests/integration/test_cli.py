@@ -1,0 +1,171 @@
+"""The program as a user types it: exit codes, one-line errors, nothing changed after a wrong input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from rcll.store.catalog import read_tenants
+from rcll.store.lease import hold_banks
+from rcll.store.migrate import migrate
+from tests.integration.places import fill, unit_id
+
+
+@pytest.fixture
+def legacy(make_template, clone):
+    """A Hindsight-like database with two banks, not migrated."""
+    return clone(make_template("cli", lambda database: fill(database, "hindsight")))
+
+
+@pytest.fixture
+def rcll(tmp_path):
+    """Return ``rcll(*words, input=None, **environment)``: exit code, standard output and standard error."""
+
+    def run(*words: str, stdin: str = "", **environment: str):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("RCLL_", "PREFECT_"))}
+        done = subprocess.run(
+            [Path(sys.executable).parent / "rcll", *words],
+            env=clean | {"RCLL_HOME": str(tmp_path / "home")} | environment,
+            cwd=tmp_path,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def _refused(outcome, code: int, *expected: str) -> None:
+    """One line on standard error, with what was found and what to do, and the exit code of its kind."""
+    found, _, err = outcome
+    lines = [line for line in err.splitlines() if line.strip()]
+    assert found == code, err
+    assert len(lines) == 1, err
+    assert lines[0].startswith("error: ")
+    for words in expected:
+        assert words in lines[0]
+
+
+def test_version_and_help(rcll):
+    """--version and --help answer without a database."""
+    assert rcll("--version")[1].startswith("rcll 0.")
+    code, out, _ = rcll("--help", COLUMNS="200")
+    assert code == 0
+    for command in ("demo", "plan", "reorganize", "status", "explain", "classify", "eval", "label"):
+        assert command in out
+
+
+@pytest.mark.parametrize("words", [["status"], ["plan"], ["reorganize"], ["migrate"]])
+def test_wrong_address(rcll, words):
+    """Every command that needs the database says in one line that nobody answers, without the password."""
+    outcome = rcll(*words, RCLL_DATABASE_URL="postgresql://me:hunter2@127.0.0.1:9/none")
+    _refused(outcome, 1, "127.0.0.1:9", "RCLL_DATABASE_URL")
+    assert "hunter2" not in outcome[2]
+
+
+def test_database_without_pgvector(rcll, admin, server):
+    """A database without the extension is refused with the command that helps."""
+    name = f"bare_{uuid4().hex}"
+    admin.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    try:
+        _refused(rcll("plan", RCLL_DATABASE_URL=server.url(name)), 1, "pgvector", "CREATE EXTENSION vector")
+    finally:
+        admin.execute(f"DROP DATABASE {name}")
+
+
+def test_unknown_schema_and_bank(rcll, legacy):
+    """A schema or a bank that does not exist is named, with what there is."""
+    _refused(rcll("plan", "--schema", "nowhere", RCLL_DATABASE_URL=legacy.url), 1, "'nowhere'", "public")
+    _refused(rcll("plan", "--bank", "alic", RCLL_DATABASE_URL=legacy.url), 2, "'alic'", "did you mean 'alice'")
+    with legacy.connect() as conn:
+        assert not read_tenants(conn)[0].migrated
+
+
+def test_busy_bank(rcll, legacy):
+    """While another run holds a bank the exit code is 4 and the line says who holds it."""
+    with legacy.connect() as conn:
+        migrate(legacy, read_tenants(conn)[0])
+        (tenant,) = read_tenants(conn)
+    with hold_banks(legacy, tenant, ["alice"], uuid4()):
+        _refused(rcll("reorganize", RCLL_DATABASE_URL=legacy.url), 4, "'alice' is in use by", f"pid {os.getpid()}")
+
+
+def test_home_that_cannot_be_made(rcll, tmp_path):
+    """RCLL_HOME below a file is refused with what to set."""
+    (tmp_path / "file").write_text("")
+    home = str(tmp_path / "file" / "home")
+    _refused(rcll("status", RCLL_HOME=home), 2, "RCLL_HOME")
+    _refused(rcll("plan", RCLL_HOME=home, RCLL_DATABASE_URL="postgresql://x@127.0.0.1:9/x"), 2, "RCLL_HOME")
+
+
+def test_wrong_setting(rcll):
+    """A setting that cannot be used is named; its value is not shown."""
+    _refused(rcll("status", RCLL_CLOSET_THRESHOLD="many"), 2, "closet_threshold", "RCLL_CLOSET_THRESHOLD")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('{"text": "a"}\n{"text": \n', "-:2: not JSON"),
+        ('{"text": "a"}\n\n[1]\n', "-:3: a JSON list"),
+        ("\x00\n", "-:1: not JSON"),
+    ],
+)
+def test_broken_json_line(rcll, lines, expected):
+    """A broken line is named by its number."""
+    _refused(rcll("classify", "-", stdin=lines), 2, expected)
+
+
+def test_classify_keeps_every_line(rcll):
+    """Lines keep their order and fields; one without a text passes as it is and is counted."""
+    lines = [{"id": 1, "text": "We rotated the OAuth2 tokens."}, {"id": 2}, {"id": 3, "text": ""}, {"text": "\ud800 x"}]
+    code, out, err = rcll("classify", "-", stdin="\n".join(map(json.dumps, lines)))
+    assert code == 0, err
+    found = [json.loads(line) for line in out.splitlines()]
+    assert found[0] == lines[0] | {"room": "auth"} | {key: found[0][key] for key in ("hall", "layer")} | {
+        key: found[0][key] for key in ("room_rule", "hall_rule")
+    }
+    assert found[1] == {"id": 2}
+    assert (found[2]["room"], found[2]["hall"], found[2]["layer"]) == ("general", "fact", 2)
+    assert found[3]["text"] == "\ud800 x"
+    assert "3 of 4 lines classified; 1 have no text" in err
+
+
+def test_label_and_explain(rcll, legacy):
+    """A label set through the program is explicit; explain says so; a wrong id changes nothing."""
+    url = {"RCLL_DATABASE_URL": legacy.url}
+    _refused(rcll("label", unit_id(0), "--room", "auth", **url), 2, "rcll migrate")
+    assert rcll("migrate", **url)[0] == 0
+    assert rcll("label", unit_id(0), "--room", "auth", "--layer", "0", **url)[0] == 0
+    code, out, _ = rcll("explain", unit_id(0), "--json", **url)
+    assert code == 0
+    stored = json.loads(out)["unit"]
+    assert (stored["room"], stored["room_source"], stored["layer"], stored["hall_source"]) == (
+        "auth",
+        "explicit",
+        "0",
+        "rule",
+    )
+    _refused(rcll("label", "nonsense", "--room", "auth", **url), 2, "'nonsense' is no unit id")
+    _refused(rcll("label", str(uuid4()), "--room", "auth", **url), 2, "no unit")
+    _refused(rcll("label", unit_id(1), "--room", "x" * 65, **url), 2, "65 characters")
+    _refused(rcll("label", unit_id(1), **url), 2, "expected --room")
+
+
+def test_migrate_there_and_back(rcll, legacy):
+    """--check says what is pending, --down needs --yes, and takes out all that was added."""
+    url = {"RCLL_DATABASE_URL": legacy.url}
+    columns = "SELECT count(*) FROM information_schema.columns WHERE column_name = 'room'"
+    assert "0001_labels" in rcll("migrate", "--check", **url)[1]
+    assert rcll("migrate", **url)[0] == 0
+    assert "nothing" in rcll("migrate", **url)[1]
+    _refused(rcll("migrate", "--down", **url), 2, "--yes")
+    assert rcll("migrate", "--down", "--yes", **url)[0] == 0
+    with legacy.connect() as conn:
+        assert conn.execute(columns).fetchone() == (0,)
