@@ -1,0 +1,1 @@
+"""Benchmarks: scripts that measure on this machine and print tables."""

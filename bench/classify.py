@@ -22,7 +22,7 @@ from rcll.taxonomy import Rule, Taxonomy, load_taxonomy
 from rcll.taxonomy.match import Program
 from rcll.taxonomy.normalise import normalise_texts
 
-N_LOOP = {"loop": 1_000, "hyperscan": 20_000}
+N_LOOP = {"loop": 1_000, "hyperscan": 20_000, "chain": 30_000}
 
 
 def main() -> None:
@@ -31,7 +31,8 @@ def main() -> None:
     parser.add_argument("--rules", default="100,300,1000,shipped")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    print(f"{args.texts:,} texts, {pl.thread_pool_size()} threads, Polars {pl.__version__}, Python {sys.version.split()[0]}")
+    n_threads, python = pl.thread_pool_size(), sys.version.split()[0]
+    print(f"{args.texts:,} texts, {n_threads} threads, Polars {pl.__version__}, Python {python}")
     for wanted in args.rules.split(","):
         taxonomy = load_taxonomy() if wanted == "shipped" else Taxonomy(sum(data.rules(int(wanted)), ()))
         sides = tuple(taxonomy.rules_for("en", dimension) for dimension in ("room", "hall"))
@@ -62,7 +63,9 @@ def measure(title: str, taxonomy: Taxonomy, sides: tuple[tuple[Rule, ...], ...],
     found: dict[str, object] = {}
     for _ in range(rounds):
         for name, fn in fns.items():
-            some = (texts if name in {"whole loop", "classify_units"} else lines).head(N_LOOP.get(name.split()[-1], len(lines)))
+            some = (texts if name in {"whole loop", "classify_units"} else lines).head(
+                N_LOOP.get(name.split()[-1], len(lines))
+            )
             start = time.process_time()
             found[name] = fn(some)
             spent[name].append((time.process_time() - start) / len(some))
@@ -70,7 +73,9 @@ def measure(title: str, taxonomy: Taxonomy, sides: tuple[tuple[Rule, ...], ...],
     seconds = {name: statistics.median(times) for name, times in spent.items()}
     for name, second in seconds.items():
         base = seconds["whole loop"] if name in {"whole loop", "classify_units"} else seconds["loop"]
-        print(f"{name:16s} {1 / second:12,.0f} texts per CPU second {second * 1e6:9.2f} us a text   x{base / second:7.1f}")
+        print(
+            f"{name:16s} {1 / second:12,.0f} texts per CPU second {second * 1e6:9.2f} us a text   x{base / second:7.1f}"
+        )
     if pl.thread_pool_size() > 1:
         in_threads(taxonomy, texts)
     print(f"engine built in {built:.3f} s; peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
@@ -80,9 +85,9 @@ def check(sides: tuple[tuple[Rule, ...], ...], found: dict[str, object]) -> None
     """Assert that no way finds another rule (the chain: another label) than the loop."""
     expected = found["loop"]
     for name in ("engine", "hyperscan", "polars chain"):
-        for rules, right, here in zip(sides, expected, found.get(name, expected), strict=True):
-            here = here[: len(right)]
-            if name == "polars chain":
+        for rules, right, indices in zip(sides, expected, found.get(name, expected), strict=True):
+            here = indices[: len(right)]
+            if name == "polars chain":  # it finds labels
                 labels = np.array([*(rule.label for rule in rules), None], object)
                 assert (labels[right] == labels[here]).all(), name
             else:

@@ -56,7 +56,25 @@ ABOUT = [
 SAYS = ["{who} {term} it for {name}", "{term}: {name} in {city}, {n} of them", "In {city} {term} {name} again"]
 WHO = ["Anna", "Bo", "Carla", "Deniz", "Farid", "Grace", "Hiro", "Lena", "Marek", "Olu", "Zoë"]
 CITIES = ["Lyon", "Oslo", "Austin", "Madrid", "Osaka", "Dublin", "Kraków"]
-SYLLABLES = ["ba", "cor", "den", "fi", "gra", "hol", "ki", "lum", "mar", "no", "pel", "qua", "ri", "sen", "tor", "ul", "wex"]
+SYLLABLES = [
+    "ba",
+    "cor",
+    "den",
+    "fi",
+    "gra",
+    "hol",
+    "ki",
+    "lum",
+    "mar",
+    "no",
+    "pel",
+    "qua",
+    "ri",
+    "sen",
+    "tor",
+    "ul",
+    "wex",
+]
 
 
 def rules(n_rules: int, seed: int = 1) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
@@ -71,7 +89,9 @@ def _side(dimension: str, known: dict[str, list[str]], n_rules: int, chance: ran
     labels = list(known)
     while len(terms) < n_rules:
         word = "".join(chance.choices(SYLLABLES, k=chance.randint(2, 4)))
-        terms.append((labels[len(terms) % len(labels)], chance.choice([word, word, f"{word} {chance.choice(SYLLABLES)}ing"])))
+        terms.append(
+            (labels[len(terms) % len(labels)], chance.choice([word, word, f"{word} {chance.choice(SYLLABLES)}ing"]))
+        )
     ranked = sorted(
         terms[:n_rules], key=lambda item: ((0 if " " in item[1] else chance.choice([1, 1, 2])), labels.index(item[0]))
     )
@@ -80,7 +100,7 @@ def _side(dimension: str, known: dict[str, list[str]], n_rules: int, chance: ran
 
 def _rule(dimension: str, number: int, label: str, term: str, chance: random.Random) -> Rule:
     pattern = chance.choice([rf"\b{term}s?\b", rf"\b{term}\b", rf"\b{term}(?:ed|ing|er)?\b", rf"\b{term}\w*\b"])
-    unless = translate(r"\b(?:osaka|carousel|oak)\b") if chance.random() < 0.1 else None  # noqa: PLR2004 - a tenth
+    unless = translate(r"\b(?:osaka|carousel|oak)\b") if chance.random() < 0.1 else None
     return Rule(
         id=f"{dimension}.{number}",
         dimension="room" if dimension == "room" else "hall",
@@ -125,9 +145,9 @@ def tail(n_texts: int, seed: int = 4) -> pl.Series:
 
 def _text(chance: random.Random) -> str:
     sentences = [_fill(chance.choice(PLAIN), chance) for _ in range(chance.choice([1, 1, 2, 3]))]
-    if chance.random() < 0.6:  # noqa: PLR2004 - six of ten
+    if chance.random() < 0.6:
         sentences.append(_fill(chance.choice(ABOUT), chance, ROOMS))
-    if chance.random() < 0.4:  # noqa: PLR2004
+    if chance.random() < 0.4:
         sentences.append(_fill(chance.choice(SAYS), chance, HALLS))
     chance.shuffle(sentences)
     return ". ".join(sentences) + "."

@@ -1,5 +1,6 @@
 """Other ways to find the first rule that matches, to compare the engine with. Each is fn(lines) -> indices by side."""
 
+# ruff: noqa: SLF001 - the naive twin goes through the same tables as the engine
 import re
 import unicodedata
 from collections.abc import Callable
@@ -11,20 +12,23 @@ from rcll.taxonomy import Rule
 from rcll.taxonomy import language as lang
 from rcll.taxonomy import normalise as norm
 from rcll.taxonomy.dialect import either, rust
+from rcll.taxonomy.match import head_of, head_pattern
 
 Sides = tuple[tuple[Rule, ...], ...]
+Run = tuple[int, str, str | None, int | None]
 Way = Callable[[pl.Series], list[np.ndarray]]
 
 
 def loop(sides: Sides) -> Way:
     """One text after another, one rule after another, in Python."""
     compiled = [
-        [(re.compile(r.pattern, re.ASCII), r.unless and re.compile(r.unless, re.ASCII)) for r in rules] for rules in sides
+        [(re.compile(r.pattern, re.ASCII), r.unless and re.compile(r.unless, re.ASCII), r.within) for r in rules]
+        for rules in sides
     ]
 
     def first(side: list, line: str) -> int:
-        for index, (pattern, unless) in enumerate(side):
-            if pattern.search(line) and not (unless and unless.search(line)):
+        for index, (pattern, unless, within) in enumerate(side):
+            if pattern.search(head_of(line, within)) and not (unless and unless.search(line)):
                 return index
         return -1
 
@@ -38,12 +42,13 @@ def chain(sides: Sides) -> Way:
     """
     runs = [_runs(rules) for rules in sides]
 
-    def search(lines: pl.Series, side: list[tuple[int, str, str | None]]) -> np.ndarray:
+    def search(lines: pl.Series, side: list[Run]) -> np.ndarray:
         found = np.full(len(lines), -1, np.int32)
         rows = np.arange(len(lines))
-        for index, pattern, unless in side:
+        for index, pattern, unless, within in side:
             left = lines[pl.Series(rows)]
-            hit = left.str.contains(pattern)
+            seen = left if within is None else left.str.extract(rf"\A{head_pattern(within)}", 0)
+            hit = seen.str.contains(pattern)
             if unless is not None:
                 hit &= ~left.str.contains(unless)
             hit = hit.to_numpy()
@@ -54,20 +59,25 @@ def chain(sides: Sides) -> Way:
     return lambda lines: [search(lines, side) for side in runs]
 
 
-def _runs(rules: tuple[Rule, ...]) -> list[tuple[int, str, str | None]]:
-    out: list[tuple[int, list[str], str, str | None]] = []
+def _runs(rules: tuple[Rule, ...]) -> list[Run]:
+    out: list[tuple[int, list[str], tuple]] = []
     for index, rule in enumerate(rules):
-        if out and out[-1][2:] == (rule.label, rule.unless):
+        key = (rule.label, rule.unless, rule.within)
+        if out and out[-1][2] == key and sum(map(len, out[-1][1])) < 10_000:  # a larger DFA would not fit its cache
             out[-1][1].append(rule.pattern)
         else:
-            out.append((index, [rule.pattern], rule.label, rule.unless))
-    return [(index, rust(either(patterns)), unless and rust(unless)) for index, patterns, _, unless in out]
+            out.append((index, [rule.pattern], key))
+    return [
+        (index, rust(either(patterns)), unless and rust(unless), within) for index, patterns, (_, unless, within) in out
+    ]
 
 
 def hyperscan(sides: Sides) -> Way:
     """Intel's Hyperscan through its Python binding, one scan a text for all rules; from the bench extra only."""
     import hyperscan as hs
 
+    if any(rule.within for rules in sides for rule in rules):
+        raise ValueError("Hyperscan counts bytes, not characters: rules with 'within' cannot be compared")
     numbered = [(number, rule) for number, rule in enumerate(rule for rules in sides for rule in rules)]
     unless = {rule.unless: len(numbered) + place for place, rule in enumerate(r for _, r in numbered) if rule.unless}
     blocks = [unless.get(rule.unless, -1) for _, rule in numbered]

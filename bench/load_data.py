@@ -18,7 +18,8 @@ _TOPICS, _WORDS = 400, 20_000
 
 _STAGE = """
 CREATE UNLOGGED TABLE staged_texts (
-    n int, id uuid, bank_id text, fact_type text, document_id text, chunk_id text, tags varchar[], context text, text text);
+    n int, id uuid, bank_id text, fact_type text, document_id text, chunk_id text, tags varchar[], context text,
+    text text);
 CREATE UNLOGGED TABLE staged_vectors (n int, embedding vector);
 """
 _INSERT = """
@@ -112,8 +113,10 @@ def _copy_vectors(conn: psycopg.Connection, size: Size, seed: int) -> None:
     topics = rng.standard_normal((_TOPICS, size.dims)).astype(np.float32)
     topics /= np.linalg.norm(topics, axis=1, keepdims=True)
     record = np.dtype(
-        [("fields", ">i2"), ("n_bytes", ">i4"), ("n", ">i4"), ("vector_bytes", ">i4")]
-        + [("dims", ">i2"), ("unused", ">i2"), ("vector", ">f4", (size.dims,))]
+        [
+            *(("fields", ">i2"), ("n_bytes", ">i4"), ("n", ">i4"), ("vector_bytes", ">i4")),
+            *(("dims", ">i2"), ("unused", ">i2"), ("vector", ">f4", (size.dims,))),
+        ]
     )
     with conn.cursor() as cursor, cursor.copy("COPY staged_vectors FROM STDIN (FORMAT binary)") as copy:
         copy.write(b"PGCOPY\n\xff\r\n\x00" + bytes(8))

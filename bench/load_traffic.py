@@ -15,7 +15,8 @@ from collections.abc import Callable
 import psycopg
 
 _SEARCH = """
-    SELECT id FROM memory_units WHERE bank_id = 'alpha' AND fact_type = 'world' ORDER BY embedding <=> %s::vector LIMIT 20
+    SELECT id FROM memory_units WHERE bank_id = 'alpha' AND fact_type = 'world'
+    ORDER BY embedding <=> %s::vector LIMIT 20
 """
 _INSERT = """
     INSERT INTO memory_units (id, bank_id, text, embedding, event_date, fact_type)

@@ -1,6 +1,6 @@
 """Ways to write labels back, all from the same plan: three that people use, and ours."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,14 +8,16 @@ import polars as pl
 import psycopg
 
 from rcll.frames import CHANGES
-from rcll.store.catalog import Tenant, read_tenants
-from rcll.store.connect import Connection, Database
+from rcll.store.catalog import read_tenants
+from rcll.store.connect import Database
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import start_run
-from rcll.store.load import LoadLimits, Loaded, apply_changes
+from rcll.store.load import Loaded, LoadLimits, apply_changes
 
 _ROOMS = ("auth", "pipeline", "infrastructure", "deployment", "schema", "api", "ui", "tax", "hr", "legal")
 _HALLS = ("warning", "decision", "procedure", "event", "preference", "discovery", "fact")
+#: As long as a real fingerprint of rules: the ledger stores it with every row.
+RULES = "0123456789abcdef" * 2
 _UPDATE = "UPDATE memory_units SET room = %s, hall = %s, layer = %s WHERE id = %s"
 _UNNEST = """
     UPDATE memory_units m SET room = s.room, hall = s.hall, layer = s.layer
@@ -82,7 +84,7 @@ def plan_everything(database: Database, *, seed: int = 5) -> pl.DataFrame:
 
 
 def executemany(job: Job) -> None:
-    """psycopg's executemany, all in one transaction."""
+    """One executemany, all in one transaction."""
     with job.database.connect() as conn, conn.cursor() as cursor:
         rows = job.rows()
 
@@ -113,13 +115,13 @@ def rebuild(job: Job) -> None:
 
 
 def page_phased(job: Job) -> None:
-    """rcll's loader, with lease, ledger and undo log."""
+    """The loader of rcll, with lease, ledger and undo log."""
     with job.database.connect() as conn:
         (tenant,) = read_tenants(conn)
-        run_id = start_run(conn, tenant, kind="bench", taxonomy_hash="T", parameters={})
+        run_id = start_run(conn, tenant, kind="bench", taxonomy_hash=RULES, parameters={})
     banks = job.changes["bank_id"].unique().to_list()
     with hold_banks(job.database, tenant, banks, run_id) as lease:
-        job.loaded = apply_changes(job.database, tenant, job.changes, lease, taxonomy_hash="T", limits=job.limits)
+        job.loaded = apply_changes(job.database, tenant, job.changes, lease, taxonomy_hash=RULES, limits=job.limits)
 
 
 def page_phased_vacuum(job: Job) -> None:

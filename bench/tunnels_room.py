@@ -1,10 +1,14 @@
-"""A room of any size for bench/tunnels: sentences about made-up matters, some of them known to several banks.
+"""A room of any size for bench/tunnels: sentences that people wrote, with vectors of 384 dimensions.
 
-Each matter has a thing with a name of its own, a number and a place; its sentences are put in different words.
-Most matters stand in one bank with one sentence. Vectors are wordllama's, turned into 384 dimensions, which
-leaves every cosine as it was.
+The sentences are those of the docstrings of whatever is installed beside rcll: real language about many
+thousand matters, some told in several places, at no download. Vectors are wordllama's, turned into 384
+dimensions, which leaves every cosine as it was.
 """
 
+import random
+import re
+import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,69 +19,34 @@ from wordllama import WordLlama
 
 DIMS = 384
 N_BANKS = 10
-#: Units of a matter that several banks know, and the share of units that belong to such matters.
-_TELLINGS, _SHARED = 4, 0.15
-
-_THINGS = """alert|backup|batch job|broker|build|bucket|cache|certificate|cluster|collector|connector|console|consumer|contract|cron
-job|dashboard|dataset|exporter|feed|filter|firewall|form|gateway|import|index|invoice run|landing page|ledger|lock|mailer|
-mirror|mobile app|model|monitor|notebook|panel|parser|pipeline|plugin|policy|portal|printer|probe|proxy|queue|registry|replica|
-report|router|runner|scanner|scheduler|schema|script|search|secret|sensor|shard|spool|stream|switch|table|template|token|
-topic|tracker|trigger|volume|vault|view|warehouse|webhook|widget|worker""".replace("\n", "").split("|")
-_TROUBLES = """stalls|leaks memory|drops messages|returns stale rows|rejects valid input|times out|fills its disk|restarts without
-warning|doubles every entry|loses its lock|falls behind|ignores the new limit|mixes up time zones|sends empty files|blocks logins|
-shows old prices|counts twice|forgets its settings|overheats|runs out of handles""".replace("\n", "").split("|")
-_TOLD = """has been seen to hang|eats up all its RAM|swallows events|answers with outdated records|turns down correct data|takes too long
-to reply|runs out of storage|reboots by itself|writes everything two times|is no longer exclusive|lags|does not respect the raised
-ceiling|shifts hours|produces blank documents|keeps people from signing in|displays last year's rates|adds items up wrongly|comes up
-with defaults|gets too warm|cannot open more sockets""".replace("\n", "").split("|")
-_PLACES = """Aarhus|Bergen|Cadiz|Dublin|Essen|Faro|Ghent|Haifa|Izmir|Jena|Kiruna|Leeds|Malmo|Nantes|Oslo|Porto|Quito|Riga|Siena|Turku|Uppsala|
-Vigo|Warsaw|Xanten|York|Zadar""".replace("\n", "").split("|")
-_PEOPLE = """Ada|Bilal|Chen|Dora|Emre|Fatou|Goran|Hana|Ines|Jonas|Kofi|Lena|Milo|Nadia|Omar|Petra|Quinn|Rosa|Sami|Tove|Uma|Vera|
-Wim|Xenia|Yuki|Zoe""".replace("\n", "").split("|")
-_TEMPLATES = (
-    "The {name} {thing} in {place} {trouble} once load passes {number} requests a minute.",
-    "{person} found out why {name} {told}: beyond {number} calls per minute the {thing} gives up.",
-    "Keep traffic to {name} under {number} a minute, else the {place} {thing} {trouble}.",
-    "When the {thing} called {name} {told}, {person} throttles clients to {number} and waits.",
-    "After the talk with {person}, the {place} team capped {name} at {number} per minute.",
-    "{name} ({thing}, {place}): {told} under pressure; limit agreed with {person} is {number}.",
-)
-_PLAIN = (
-    "{person} looks after the {thing} in {place} since week {number}.",
-    "The {place} office renewed its {thing}; {person} signed for {number} euros.",
-    "A new {thing} named {name} went live with {number} users.",
-    "{name} is the {thing} that {trouble}, says {person}.",
-    "In {place} the {thing} is checked every {number} days.",
-    "Ask {person} before touching the {name} {thing}.",
-    "The {thing} of the {place} branch {told} now and then.",
-    "Version {number} of {name} brought a better {thing}.",
-)
+_DOCSTRING = re.compile(r'"""(.+?)"""', re.DOTALL)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_MIN_CHARS, _MAX_CHARS, _MIN_LETTERS = 40, 300, 0.8
+_MAX_FILE_BYTES = 400_000
 
 
 class Room(NamedTuple):
-    """Units (frames.LINK_UNITS), their vectors, (n_units, DIMS) float32, and which matter each unit is about."""
+    """Units (frames.LINK_UNITS) and their vectors, (n_units, DIMS) float32; row i belongs to unit i."""
 
     units: pl.DataFrame
     embeddings: np.ndarray
-    matter: np.ndarray
 
 
 def make_room(n_units: int, seed: int = 0) -> Room:
-    """Write and embed a room; the same seed gives the same room."""
+    """Gather and embed a room; the same packages and seed give the same room."""
+    texts = sorted(set(_sentences()))
+    random.Random(seed).shuffle(texts)
+    if len(texts) < n_units:
+        raise SystemExit(f"{len(texts)} different sentences are installed here; expected {n_units}")
     rng = np.random.default_rng(seed)
-    n_matters = int(n_units * _SHARED / _TELLINGS)
-    texts = [text for matter in range(n_matters) for text in _tell(rng, matter, _TELLINGS, _TEMPLATES)]
-    texts += [_tell(rng, n_matters + i, 1, _PLAIN)[0] for i in range(n_units - len(texts))]
     units = pl.DataFrame(
         {
-            "unit_id": [f"{i:08x}" for i in rng.permutation(n_units)],
+            "unit_id": [f"{i:08x}" for i in range(n_units)],
             "bank_id": [f"bank-{i}" for i in rng.integers(0, N_BANKS, n_units)],
-            "text": texts,
-            "matter": [i // _TELLINGS for i in range(n_matters * _TELLINGS)]
-            + list(range(n_matters, n_units - n_matters * (_TELLINGS - 1))),
+            "text": texts[:n_units],
         }
-    ).sort("unit_id")
-    return Room(units.drop("matter"), embed(units["text"].to_list()), units["matter"].to_numpy())
+    )
+    return Room(units, embed(texts[:n_units]))
 
 
 def embed(texts: list[str]) -> np.ndarray:
@@ -91,26 +60,17 @@ def embed(texts: list[str]) -> np.ndarray:
     return found
 
 
-def _tell(rng: np.random.Generator, matter: int, n_times: int, templates: tuple[str, ...]) -> list[str]:
-    trouble = int(rng.integers(len(_TROUBLES)))
-    words = {
-        "name": _name(matter),
-        "thing": _THINGS[rng.integers(len(_THINGS))],
-        "place": _PLACES[rng.integers(len(_PLACES))],
-        "number": int(rng.integers(2, 900)) * 5,
-        "trouble": _TROUBLES[trouble],
-        "told": _TOLD[trouble],
-    }
-    chosen = rng.permutation(len(templates))[:n_times]
-    return [templates[i].format(person=_PEOPLE[rng.integers(len(_PEOPLE))], **words) for i in chosen]
+def _sentences() -> Iterator[str]:
+    for folder in (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib")):
+        for path in sorted(Path(folder).rglob("*.py")):
+            if path.stat().st_size <= _MAX_FILE_BYTES:
+                yield from _sentences_of(path.read_text(encoding="utf-8", errors="ignore"))
 
 
-def _name(number: int) -> str:
-    """A pronounceable name; every third thing shares its name with others, as in life."""
-    number = number if number % 3 else number % 997
-    syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
-    parts: list[str] = []
-    while number or len(parts) < 2:  # noqa: PLR2004
-        number, place = divmod(number, len(syllables))
-        parts.append(syllables[place])
-    return "".join(parts).capitalize()
+def _sentences_of(source: str) -> Iterator[str]:
+    for docstring in _DOCSTRING.findall(source):
+        for paragraph in re.split(r"\n\s*\n", docstring):
+            for sentence in _SENTENCE.split(" ".join(paragraph.split())):
+                letters = sum(character.isalpha() or character == " " for character in sentence)
+                if _MIN_CHARS <= len(sentence) <= _MAX_CHARS and letters >= _MIN_LETTERS * len(sentence):
+                    yield sentence

@@ -28,6 +28,7 @@ from rcll.store.ledger import finish_run, start_run
 from rcll.store.load import Loaded, apply_changes, read_changes
 from rcll.store.migrate import migrate, pending
 from rcll.store.tunnels import dig_tunnels, plan_tunnels
+from rcll.store.undo import expire_changes
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.closets import CondensedRoom, Spent, condense_room, rooms_to_condense
 from rcll.walk.labels import labelling_hash, plan_part
@@ -278,3 +279,4 @@ def _start(place: Place, options: Options) -> UUID:
 def _finish(place: Place, run_id: UUID, status: str, summary: dict[str, Any]) -> None:
     with place.database.connect() as conn:
         finish_run(conn, place.tenant, run_id, status=status, summary=summary)
+        expire_changes(conn, place.tenant, days=place.settings.undo_days)

@@ -32,7 +32,7 @@ def classify(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
 
     rules = load_taxonomy(taxonomy or load_settings().taxonomy)
     n_lines = n_labelled = 0
-    with _opened(file) as stream:
+    with opened(file) as stream:
         for value in classify_lines(read_lines(stream, file), rules, use_layers=layers):
             sys.stdout.write(as_line(value) + "\n")
             n_lines += 1
@@ -51,7 +51,7 @@ def evaluate(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
     from rcll.taxonomy import load_taxonomy
     from rcll.walk.lines import read_lines, texts_of
 
-    with _opened(file) as stream:
+    with opened(file) as stream:
         objects = list(read_lines(stream, file))
     for number, value in enumerate(objects, start=1):
         for field in ("text", "room", "hall"):
@@ -85,7 +85,12 @@ def evaluate(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
 
 
 @contextmanager
-def _opened(file: str) -> Generator[IO[bytes]]:
+def opened(file: str) -> Generator[IO[bytes]]:
+    """Open a file of JSON lines, or standard input for ``-``.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     if file == "-":
         yield sys.stdin.buffer
         return

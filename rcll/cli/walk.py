@@ -171,6 +171,8 @@ def show_summary(summary: dict[str, Any]) -> None:
         rows = [(name, before.get(name, 0), after.get(name, 0)) for name in names]
         print_table(f"units per {field}", (field, "before", "after"), rows)
     _show_writes(summary)
+    for warning in labels["quality"]["warnings"]:
+        out.print(f"warning: {warning}", markup=False, style="yellow")
     seconds = ", ".join(f"{stage} {value:.1f} s" for stage, value in summary["seconds"].items())
     out.print(f"time: {seconds}")
     if summary["status"] == "planned":

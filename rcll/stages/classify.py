@@ -59,11 +59,6 @@ def classify_units(
         return pl.concat(threads.map(partial(_classify, taxonomy=taxonomy, params=params), batches))
 
 
-def stream_labels(texts: pl.LazyFrame, taxonomy: Taxonomy, params: ClassifyParams | None = None) -> pl.LazyFrame:
-    """Return the same labels as ``classify_units`` as a lazy frame, in memory that does not grow with the texts."""
-    return texts.map_batches(lambda frame: classify_units(frame, taxonomy, params), streamable=True, schema=LABELS)
-
-
 def language_of(lines: pl.Series, taxonomy: Taxonomy) -> pl.Series:
     """Return the language of normalised texts as the taxonomy knows it: a code, UNSUPPORTED, or null."""
     codes = detect_languages(lines)

@@ -1,14 +1,14 @@
 """Why a text gets its labels: the rule, its words and their place, and the rules that would have come next."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from rcll.stages.classify import FALLBACKS, language_of
 from rcll.taxonomy.dialect import CAPS, python
-from rcll.taxonomy.match import head_of
+from rcll.taxonomy.match import SHORT, head_of, matches, program_for
 from rcll.taxonomy.model import DIMENSIONS, Dimension, Rule, Taxonomy
 from rcll.taxonomy.normalise import normalise_texts
 
@@ -97,16 +97,29 @@ def explain_text(text: str, taxonomy: Taxonomy) -> Explanation:
     text = text.encode("utf-8", "replace").decode()
     line = str(normalise_texts(pl.Series([text]))[0])
     language = language_of(pl.Series([line]), taxonomy)[0]
-    return Explanation(
-        text, language, tuple(_decide(text, line, taxonomy, language, dimension) for dimension in DIMENSIONS)
-    )
+    decisions = [
+        _decide(text, line, dimension, rules)
+        for dimension, rules in zip(DIMENSIONS, _promising(line, taxonomy, language), strict=True)
+    ]
+    return Explanation(text, language, tuple(decisions))
 
 
-def _decide(text: str, line: str, taxonomy: Taxonomy, language: str | None, dimension: Dimension) -> Decision:
+def _promising(line: str, taxonomy: Taxonomy, language: str | None) -> list[list[Rule]]:
+    """Return for each dimension the rules that are worth a search in Python, in order."""
+    program = program_for(taxonomy, language, DIMENSIONS)
+    found: list[list[Rule]] = [[] for _ in DIMENSIONS]
+    for dimension, index in program.likely(line):
+        rule = program.rules[dimension][index]
+        if len(line) <= SHORT or matches(replace(rule, unless=None), pl.Series([line])).item():
+            found[dimension].append(rule)
+    return found
+
+
+def _decide(text: str, line: str, dimension: Dimension, rules: list[Rule]) -> Decision:
     fired: Match | None = None
     following: list[Match] = []
     blocked: list[Match] = []
-    for rule in taxonomy.rules_for(language, dimension):
+    for rule in rules:
         match = _match(rule, text, line)
         if match is None:
             continue

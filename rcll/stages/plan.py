@@ -148,8 +148,9 @@ def _as_changes(staged: pl.DataFrame) -> pl.DataFrame:
     return staged.with_columns(
         *[pl.col(f).alias(f"old_{f}") for f in FIELDS],
         *[pl.col(f"{f}_by").alias(f"{f}_source") for f in FIELDS],
-        *[pl.when(~pl.col(f"{f}_explicit")).then(pl.col(f"{f}_rule")).alias(f"{f}_rule") for f in FIELDS],
-        *[pl.when(~pl.col(f"{f}_explicit")).then(pl.col(f"{f}_tier")).alias(f"{f}_tier") for f in FIELDS[:2]],
+        *[_why(f, "rule") for f in FIELDS],
+        *[_why(f, "tier") for f in ("room", "hall")],
+        pl.when("is_fresh").then(pl.col("language")).otherwise(pl.col("ledger_language")).alias("language"),
         pl.col("room_decided").alias("room"),
         pl.col("hall_decided").alias("hall"),
         layer.alias("layer"),
@@ -159,6 +160,13 @@ def _as_changes(staged: pl.DataFrame) -> pl.DataFrame:
         pl.any_horizontal([pl.col(f"{f}_explicit") for f in FIELDS]).alias("is_explicit"),
         pl.when(unfit).then(pl.lit(f"label longer than {MAX_LABEL_CHARS} characters")).alias("skip"),
     ).select(*CHANGES.names(), "is_changed", "is_explicit", "skip")
+
+
+def _why(field: str, what: str) -> pl.Expr:
+    """Rule or tier behind a field that no person set; where the unit was not classified again, as recorded."""
+    name = f"{field}_{what}"
+    found = pl.when("is_fresh").then(pl.col(name)).otherwise(pl.col(f"ledger_{name}"))
+    return pl.when(~pl.col(f"{field}_explicit")).then(found).alias(name)
 
 
 def _reason() -> pl.Expr:

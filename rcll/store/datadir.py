@@ -32,7 +32,7 @@ def place_data(folder: Path, binaries: Binaries) -> Path:
         A path whose parent exists; it may not exist itself yet.
 
     Raises:
-        DatabaseError: there are data, and they cannot be reached.
+        DatabaseError: the folder that the link names is gone.
     """
     data = folder / "data"
     if data.is_symlink():
@@ -43,13 +43,8 @@ def place_data(folder: Path, binaries: Binaries) -> Path:
                 "put them back, or delete the link to begin with an empty database"
             )
         return place
-    if binaries.can_reach(folder):
+    if data.exists() or binaries.can_reach(folder):
         return data
-    if data.exists():
-        raise DatabaseError(
-            f"the owner of {data} cannot reach it; expected every folder above to let others pass; "
-            "use chmod o+x on them, or set RCLL_HOME to another folder"
-        )
     place = Path(tempfile.mkdtemp(prefix="data-", dir=binaries.reachable_place())) / "data"
     place.parent.chmod(0o711)
     data.symlink_to(place)
@@ -58,13 +53,18 @@ def place_data(folder: Path, binaries: Binaries) -> Path:
 
 
 def prepare_data(data: Path, binaries: Binaries) -> None:
-    """Make the data on first use, and check that they are of our version.
+    """Make the data on first use, and check that they can be reached and are of our version.
 
     Raises:
-        DatabaseError: initdb failed, or another major version of PostgreSQL wrote them.
+        DatabaseError: initdb failed, the data cannot be reached, or another major version of PostgreSQL wrote them.
     """
     if not data.exists() or not any(data.iterdir()):
         _initdb(data, binaries)
+    elif not binaries.can_reach(data):
+        raise DatabaseError(
+            f"the owner of {data} cannot reach it; expected every folder above to let others pass; "
+            "use chmod o+x on them, or set RCLL_HOME to another folder"
+        )
     try:
         found = (data / "PG_VERSION").read_text().strip()
     except FileNotFoundError:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 from psycopg import sql
+from psycopg.abc import Buffer
 from psycopg.rows import TupleRow, tuple_row
 
 from rcll.errors import DatabaseError
 from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, UNITS
-from rcll.store.catalog import Tenant
+from rcll.store.catalog import EmbeddingType, Tenant
 from rcll.store.connect import Connection, Database
 from rcll.store.sql import query
 
@@ -23,6 +24,10 @@ _FIRST = "00000000-0000-0000-0000-000000000000"
 PAGE_ROWS = 5_000
 #: Rows of one Parquet part: large enough for the regex engine's batches, small enough for flat memory.
 PART_ROWS = 100_000
+#: Vectors of one statement: about a second, in which vectors that lie together are read together.
+VECTORS_ROWS = 100_000
+#: Bytes of COPY that are decoded at once.
+BUFFER_BYTES = 4_000_000
 
 #: Members of a room as the closet and tunnel stages take them, before they select their columns.
 MEMBERS = pl.Schema(
@@ -150,6 +155,8 @@ def extract_members(
 def extract_embeddings(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) -> np.ndarray:
     """Embeddings as a float32 array (n_units, n_dims) in the order of the ids, NaN where there is none.
 
+    Beside the array itself a few megabytes are used, however many units there are.
+
     Raises:
         DatabaseError: a unit's vector has another length than the column promises.
     """
@@ -158,36 +165,52 @@ def extract_embeddings(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]
     found = np.full((len(unit_ids), dims), np.nan, dtype=np.float32)
     if kind is None or not dims:
         return found
-    row_of = {unit_id.replace("-", ""): row for row, unit_id in enumerate(unit_ids)}
-    rows = query("copy_embeddings", **tenant.names())
-    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(rows)
-    for ids in _chunks(unit_ids):
+    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(query("copy_embeddings", **tenant.names()))
+    record = _vector_record(kind)
+    start = 0
+    for ids in _chunks(unit_ids, VECTORS_ROWS):
         with conn.cursor() as cursor, cursor.copy(statement, {"unit_ids": ids}) as copy:
-            _fill(found, row_of, b"".join(bytes(chunk) for chunk in copy), kind.type)
+            _fill(found[start : start + len(ids)], copy, record)
+        start += len(ids)
     return found
 
 
-def _fill(found: np.ndarray, row_of: dict[str, int], stream: bytes, vector_type: str) -> None:
-    """Decode a binary COPY of (uuid, vector): fixed-size records after a header, a two-byte trailer."""
-    number = ">f2" if vector_type == "halfvec" else ">f4"
-    dims = found.shape[1]
-    record = np.dtype(
-        [
-            ("n_fields", ">i2"),
-            ("id_bytes", ">i4"),
-            ("id", "V16"),
-            ("vector_bytes", ">i4"),
-            ("dims", ">i2"),
-            ("unused", ">i2"),
-            ("vector", number, (dims,)),
-        ]
+def _vector_record(kind: EmbeddingType) -> np.dtype[np.void]:
+    """One row of a binary COPY of (bigint, vector or halfvec), of fixed size."""
+    number = ">f2" if kind.type == "halfvec" else ">f4"
+    place = [("n_fields", ">i2"), ("place_bytes", ">i4"), ("place", ">i8"), ("vector_bytes", ">i4")]
+    return np.dtype([*place, ("dims", ">i2"), ("unused", ">i2"), ("vector", number, (kind.dims,))])
+
+
+def _fill(found: np.ndarray, stream: Iterable[Buffer], record: np.dtype[np.void]) -> None:
+    """Decode a binary COPY as it comes: a header, fixed-size records, a two-byte trailer."""
+    buffer, header, trailer = bytearray(), 19, 2
+    for chunk in stream:
+        buffer += chunk
+        if len(buffer) >= BUFFER_BYTES:
+            header = _decode(found, buffer, record, header)
+    _decode(found, buffer, record, header)
+    if len(buffer) != trailer:
+        raise _mixed_lengths(found)
+
+
+def _decode(found: np.ndarray, buffer: bytearray, record: np.dtype[np.void], header: int) -> int:
+    """Take all whole records out of the buffer; returns the bytes of header that are still to come."""
+    del buffer[:header]
+    records = np.frombuffer(buffer, dtype=record, count=len(buffer) // record.itemsize)
+    if (records["dims"] != found.shape[1]).any() or (records["n_fields"] != 2).any():  # noqa: PLR2004 - two columns
+        raise _mixed_lengths(found)
+    found[records["place"] - 1] = records["vector"]
+    n_bytes = records.nbytes
+    del records  # a view forbids the buffer to shrink
+    del buffer[:n_bytes]
+    return 0
+
+
+def _mixed_lengths(found: np.ndarray) -> DatabaseError:
+    return DatabaseError(
+        f"embeddings of mixed length; expected {found.shape[1]} dimensions in every unit; run rcll doctor"
     )
-    header, trailer = 19, 2
-    body = stream[header:-trailer]
-    if len(body) % record.itemsize:
-        raise DatabaseError(f"embeddings of mixed length; expected {dims} dimensions in every unit; run rcll doctor")
-    records = np.frombuffer(body, dtype=record)
-    found[[row_of[unit_id.tobytes().hex()] for unit_id in records["id"]]] = records["vector"]
 
 
 def _happened_at(tenant: Tenant) -> sql.Composable:

@@ -28,3 +28,8 @@ def bank_status(conn: Connection, tenant: Tenant) -> list[BankStatus]:
         return [BankStatus(bank, n_units) for bank, n_units in count_units(conn, tenant).items()]
     rows = conn.execute(query("bank_status", **tenant.names()), {"fallback": DEFAULT_ROOM}).fetchall()
     return [BankStatus(*row) for row in rows]
+
+
+def count_rule_hits(conn: Connection, tenant: Tenant, bank: str) -> dict[str, int]:
+    """Units of a bank that each rule filed, by rule id; rules that filed none are absent."""
+    return dict(conn.execute(query("count_rule_hits", **tenant.names()), {"bank": bank}).fetchall())

@@ -56,10 +56,17 @@ class LiteralIndex:
         self.n_rules = len(rules)
         self.everywhere = frozenset(everywhere)
         self.literals = sorted(by_literal)
+        self._by_literal = by_literal
         owners = [by_literal[literal] for literal in self.literals]
         self._n_owners = np.array([len(o) for o in owners], np.int64)
         self._first_owner = np.concatenate(([0], np.cumsum(self._n_owners)))[:-1]
-        self._owners = np.array([index for o in owners for index in o], np.uint16)
+        self._owners = np.array([index for o in owners for index in o], np.min_scalar_type(self.n_rules))
+
+    def likely(self, line: str) -> list[int]:
+        """Return the rules that have to be tried on one normalised text, in order."""
+        spaced = line.replace(CAPS, " ")
+        found = (owners for literal, owners in self._by_literal.items() if literal in spaced)
+        return sorted(self.everywhere.union(*found))
 
     def candidates(self, lines: pl.Series) -> Candidates:
         """Return the normalised texts that each rule has to be tried on."""

@@ -20,8 +20,9 @@ from rcll.taxonomy.model import Dimension, Rule, Taxonomy
 
 Indices = npt.NDArray[np.int32]
 
-#: Up to so many texts of at most ``_SHORT`` characters, Python's regex is the quickest.
-_FEW, _SHORT = 16, 2_000
+#: Up to so many texts of at most ``SHORT`` characters, Python's regex is the quickest; for rules with gaps its time
+#: grows with the square of the length.
+_FEW, SHORT = 16, 2_000
 
 
 def head_pattern(n_chars: int) -> str:
@@ -66,25 +67,36 @@ class Program:
         """Take the rules of each dimension, in order."""
         self.rules = tuple(rules)
         self._index = LiteralIndex([rule for dimension in self.rules for rule in dimension])
+        self._offsets = np.cumsum([0, *(len(dimension) for dimension in self.rules[:-1])])
 
     def first(self, lines: pl.Series) -> list[Indices]:
         """Return for each dimension and normalised text the index of the first rule that matches, or -1."""
         n_chars = lines.str.len_chars().max()
-        if len(lines) <= _FEW and isinstance(n_chars, int) and n_chars <= _SHORT:
+        if len(lines) <= _FEW and isinstance(n_chars, int) and n_chars <= SHORT:
             return self.one_by_one(lines)
         return self.all_at_once(lines)
 
     def one_by_one(self, lines: pl.Series) -> list[Indices]:
         """Return what ``first`` does, for a few texts."""
-        return [np.array([first_in_python(rules, line) for line in lines], np.int32) for rules in self.rules]
+        found = [np.full(len(lines), -1, np.int32) for _ in self.rules]
+        for row, line in enumerate(lines):
+            for dimension, index in self.likely(line):
+                if found[dimension][row] < 0 and find_in_python(self.rules[dimension][index], line):
+                    found[dimension][row] = index
+        return found
+
+    def likely(self, line: str) -> list[tuple[int, int]]:
+        """Return which rules can match one normalised text, as (dimension, index), in order."""
+        places = self._index.likely(line)
+        dimensions = np.searchsorted(self._offsets, places, side="right") - 1
+        return list(zip(dimensions.tolist(), (places - self._offsets[dimensions]).tolist(), strict=True))
 
     def all_at_once(self, lines: pl.Series) -> list[Indices]:
         """Return what ``first`` does, for many texts."""
         candidates = self._index.candidates(lines)
-        offsets = np.cumsum([0, *(len(rules) for rules in self.rules)])
         return [
             _in_order(rules, lines, candidates, int(offset))
-            for rules, offset in zip(self.rules, offsets[:-1], strict=True)
+            for rules, offset in zip(self.rules, self._offsets, strict=True)
         ]
 
 

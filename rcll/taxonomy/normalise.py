@@ -73,14 +73,12 @@ _LIST = r"[\n:.!?,;] ?\(?1[.)] | \(1\) "
 _ITEM = r"([.!?])?[ \n]\(?[0-9]{1,2}[.)] "
 _BULLET = r"\n[-*+] "
 _OPENING = r"\n[\"'(\[]+"
-_CAPITALS = (
-    r"(?: |([\n(\"'\[:;,/-]))"
-    r"([A-Z\u{c0}-\u{d6}\u{d8}-\u{de}]{2,}(?-u:\b)|[\u{410}-\u{42f}\u{401}]{2,})"
-)
-#: Where a mark may have to be set, or an abbreviation to lose its dot, in an ASCII text.
+_SHOUTED = r"(?:[A-Z\u{c0}-\u{d6}\u{d8}-\u{de}]{2,}(?-u:\b)|[\u{410}-\u{42f}\u{401}]{2,})"
+_CAPITALS = rf"(?: |([\n(\"'\[:;,/-]))({_SHOUTED})"
+#: Where a mark may have to be set, or an abbreviation to lose its dot.
 _MARKS = (
-    r"[ \n(\"'\[:;,/-][A-Z]{2,}(?-u:\b)|[ \n(]1[.)] |\n[-*+\"'(\[]"
-    r"|(?i-u:\b(?:vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. )"
+    rf"[ \n(\"'\[:;,/-]{_SHOUTED}|[ \n(:.!?,;]1[.)] |\n[-*+\"'(\[]|"
+    r"(?i-u:\b(?:vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. )"
 )
 
 
@@ -160,7 +158,7 @@ def normalise_texts(texts: pl.Series) -> pl.Series:
     lines = _change(lines, is_wide | (text.str.len_bytes() > MAX_CHARS), _clean_unusual)
     lines = _change(lines, text.str.contains(_DIRTY), lambda found: _apply(found, clean_markup))
     lines = _apply(lines, wrap)
-    lines = _change(lines, is_wide | text.str.contains(_MARKS), _mark)
+    lines = _change(lines, text.str.contains(_MARKS), _mark)
     return _apply(lines, break_sentences).alias(texts.name)
 
 

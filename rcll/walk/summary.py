@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from rcll.stages.plan import FIELDS
+from rcll.stages.quality import quality
 from rcll.walk.labels import read_plan
 
 #: Frozen labels of a bank from which on a run says how to make them rcll's own.
@@ -26,7 +27,7 @@ class PlanSummary:
     before: dict[str, dict[str, int]] = field(repr=False)
     after: dict[str, dict[str, int]] = field(repr=False)
     per_bank: dict[str, dict[str, int]] = field(repr=False)
-    languages: dict[str, int] = field(repr=False)
+    quality: dict[str, Any] = field(repr=False)
 
 
 def summarise_plan(parts: list[Path]) -> PlanSummary:
@@ -46,7 +47,7 @@ def summarise_plan(parts: list[Path]) -> PlanSummary:
         before={f: _counts(plan, f"old_{f}") for f in FIELDS},
         after={f: _counts(plan, f) for f in FIELDS},
         per_bank=_per_bank(plan),
-        languages=_counts(plan.drop_nulls("language"), "language"),
+        quality=quality(plan, _before(plan)).as_dict(),
     )
 
 
@@ -70,6 +71,12 @@ def units_of_room(parts: list[Path], bank: str, room: str) -> list[str]:
     """Ids of the units that will stand in a room, sorted."""
     chosen = read_plan(parts).filter(pl.col("bank_id") == bank, pl.col("room") == room)
     return chosen.select("unit_id").collect()["unit_id"].sort().to_list()
+
+
+def _before(plan: pl.LazyFrame) -> pl.LazyFrame:
+    """Labels before the run of the units that an earlier run had filed."""
+    known = plan.filter(pl.col("reason") != "new")
+    return known.select("unit_id", room=pl.col("old_room"), hall=pl.col("old_hall"))
 
 
 def _counts(frame: pl.LazyFrame, column: str) -> dict[str, int]:

@@ -30,6 +30,8 @@ SELECT u.id::text AS unit_id,
        l.hall AS ledger_hall,
        l.layer AS ledger_layer,
        l.room_source, l.hall_source, l.layer_source,
+       l.room_rule AS ledger_room_rule, l.hall_rule AS ledger_hall_rule, l.layer_rule AS ledger_layer_rule,
+       l.room_tier AS ledger_room_tier, l.hall_tier AS ledger_hall_tier, l.language AS ledger_language,
        l.text_hash AS ledger_text_hash,
        l.taxonomy_hash AS ledger_taxonomy_hash,
        l.is_held,
@@ -58,6 +60,8 @@ SELECT u.id::text AS unit_id,
        false AS is_known,
        NULL AS ledger_room, NULL AS ledger_hall, NULL AS ledger_layer,
        NULL AS room_source, NULL AS hall_source, NULL AS layer_source,
+       NULL AS ledger_room_rule, NULL AS ledger_hall_rule, NULL AS ledger_layer_rule,
+       NULL AS ledger_room_tier, NULL AS ledger_hall_tier, NULL AS ledger_language,
        NULL AS ledger_text_hash, NULL AS ledger_taxonomy_hash, NULL AS is_held,
        false AS room_ours, false AS hall_ours, false AS layer_ours
 FROM {units} u
@@ -79,7 +83,10 @@ WHERE u.id = ANY(%(unit_ids)s::uuid[]) AND {in_room}
 ORDER BY u.id;
 
 -- name: copy_embeddings
--- Embeddings of given units, for binary COPY; units without one are left out.
-SELECT u.id, u.embedding
-FROM {units} u
-WHERE u.id = ANY(%(unit_ids)s::uuid[]) AND u.embedding IS NOT NULL;
+-- Embeddings of given units beside their place in the list, for binary COPY; units without one are left out. In the
+-- order of the heap, as vectors lie in TOAST in about the same; they are fetched after the sort.
+SELECT i.n, u.embedding
+FROM unnest(%(unit_ids)s::uuid[]) WITH ORDINALITY i(id, n)
+JOIN {units} u ON u.id = i.id
+WHERE u.embedding IS NOT NULL
+ORDER BY u.ctid;

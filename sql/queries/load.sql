@@ -13,11 +13,12 @@ FROM unnest(%(unit_id)s::uuid[], %(bank_id)s::text[], %(text_hash)s::text[],
 ;
 
 -- name: tuple_columns
--- Columns of memory_units: whether values differ in length, and whether they are the first to go to TOAST when a row
--- is too long.
+-- Columns of memory_units less the labels, which a tuple older than they does not hold: whether values differ in
+-- length, and whether they are the first to go to TOAST when a row is too long.
 SELECT a.attname, a.attlen = -1 AS is_varying, a.attstorage = 'e' AS is_external
 FROM pg_catalog.pg_attribute a
 WHERE a.attrelid = %(units)s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+  AND a.attname NOT IN ('room', 'hall', 'layer')
 ORDER BY a.attnum;
 
 -- name: locate_tuples

@@ -12,3 +12,15 @@ FROM {units} u
 LEFT JOIN {ledger} l ON l.unit_id = u.id
 GROUP BY u.bank_id
 ORDER BY 1;
+
+-- name: count_rule_hits
+-- Units that each rule filed, in one bank.
+SELECT rule, count(*) AS n_units
+FROM (
+    SELECT room_rule AS rule FROM {ledger} WHERE bank_id = %(bank)s AND room_rule IS NOT NULL
+    UNION ALL
+    SELECT hall_rule FROM {ledger} WHERE bank_id = %(bank)s AND hall_rule IS NOT NULL
+    UNION ALL
+    SELECT layer_rule FROM {ledger} WHERE bank_id = %(bank)s AND layer_rule IS NOT NULL
+) hits
+GROUP BY rule;

@@ -9,16 +9,16 @@ from rcll.store.connect import Database
 from tests.integration.places import N_UNITS, fill, unit_id
 
 
+def _fill(database: Database) -> None:
+    fill(database, "hindsight")
+    with database.connect() as conn:
+        conn.execute("UPDATE memory_units SET text = 'The disk of server alder was full, case ' || right(id::text, 3)")
+
+
 @pytest.fixture
 def bank(make_template, clone, monkeypatch, tmp_path):
     """A Hindsight-like database, not migrated, whose texts are all about full disks; settings point at it."""
-
-    def setup(database: Database) -> None:
-        fill(database, "hindsight")
-        with database.connect() as conn:
-            conn.execute("UPDATE memory_units SET text = 'The disk of server alder was full, case ' || right(id::text, 3)")
-
-    database = clone(make_template("apply", setup))
+    database = clone(make_template("apply", _fill))
     monkeypatch.setenv("RCLL_DATABASE_URL", database.url)
     monkeypatch.setenv("RCLL_HOME", str(tmp_path))
     return database
@@ -66,7 +66,7 @@ def test_plan_is_applied_as_it_stands(bank, tmp_path):
 def test_plan_of_another_database_is_refused(bank, clone, make_template, monkeypatch):
     """A clone is another database, even of the same data."""
     plan = _plan()
-    other = clone(make_template("apply", lambda database: None))
+    other = clone(make_template("apply", _fill))
     monkeypatch.setenv("RCLL_DATABASE_URL", other.url)
     with pytest.raises(InputError, match="was made on another database"):
         _apply(plan["plan_id"])

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.doubles.openai_double import OpenAIDouble
 
 from rcll.store.connect import Database
+from tests.doubles.openai_double import OpenAIDouble
 from tests.integration.conftest import admin, server
 
 __all__ = ["admin", "server"]  # pytest finds the fixtures by these names

@@ -9,6 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.integration.places import REPEATED, SHARED
+
 NEVER_TOUCHED = """
     SELECT md5(string_agg(concat_ws('|', id, bank_id, text, tags, metadata, updated_at, embedding), '~' ORDER BY id))
     FROM memory_units
@@ -17,15 +19,20 @@ HOSTS = ("alder", "birch", "cedar", "fir", "hazel", "larch", "maple", "oak", "pi
 
 
 def _texts(bank: str) -> dict[str, str]:
-    disks = {
-        f"disk-{host}": f"Server {host} ran out of disk space on {day} May; {bank} grew its volume group by 20 GB."
-        for day, host in enumerate(HOSTS, start=1)
-    }
-    return disks | {
-        "token": "OAuth2 access tokens of the billing service expire after 15 minutes.",
-        "never": "Never delete the production database without a verified backup.",
-        "chat": "Lena likes her tea without sugar.",
-    }
+    """What a bank retains, by document: disks of its own, what both banks know, and what one of them repeats."""
+    disks = {f"disk-{host}": f"Server {host} ran out of disk space on {day} May." for day, host in enumerate(HOSTS, 1)}
+    shared = {f"shared-{n}": pair[bank == "team-b"] for n, pair in enumerate(SHARED)}
+    repeated = {f"repeated-{n}": text for n, text in enumerate(REPEATED) if bank == "team-a"}
+    return (
+        disks
+        | shared
+        | repeated
+        | {
+            "token": "OAuth2 access tokens of the billing service expire after 15 minutes.",
+            "never": "Never delete the production database without a verified backup.",
+            "chat": "Lena likes her tea without sugar.",
+        }
+    )
 
 
 @pytest.fixture

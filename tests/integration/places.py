@@ -1,4 +1,4 @@
-"""Fills a database of some kind with two banks of plain units."""
+"""Fills a database of some kind with two banks of plain units, and texts that belong together."""
 
 from pathlib import Path
 from uuid import UUID
@@ -7,6 +7,25 @@ from rcll.store.connect import Database
 
 N_UNITS = 300
 _DATABASES = Path(__file__).parent / "databases"
+
+
+#: What both banks know about servers, in the words of each.
+SHARED = (
+    ("Server alder runs Debian 12 since March.", "Since March alder has been a Debian 12 server."),
+    ("The UPS of rack 7 lasts 40 minutes.", "Rack 7 keeps its servers up for 40 minutes on its UPS."),
+    ("DNS zone orchard.example moved to the new name servers.", "The new name servers hold the zone orchard.example."),
+    ("The TLS certificate of birch expires on 3 June.", "On 3 June the TLS certificate of server birch runs out."),
+    ("Server cedar lost a disk of its RAID 6 array.", "One disk of cedar's RAID 6 array failed in the server."),
+    ("Backups of server fir go to tape every Sunday.", "Every Sunday the backups of fir are written to tape."),
+)
+#: One narrow matter that alice noted again and again.
+REPEATED = (
+    "The tape robot of server hazel jammed on Monday and the backup stopped.",
+    "On Tuesday the tape robot of hazel jammed again; the backup was stopped by hand.",
+    "Backup of server hazel stopped because its tape robot had jammed.",
+    "The tape robot of hazel jams when the backup of the server runs longer than six hours.",
+    "A jammed tape robot stopped the backup of hazel on Friday.",
+)
 
 
 def unit_id(number: int) -> str:

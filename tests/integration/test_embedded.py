@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -124,6 +125,16 @@ def test_users_inside_one_process_are_counted(home):
             thread.join()
         assert ask(outer.url(), "SELECT 1") == 1
     assert is_down(home)
+
+
+def test_joining_starts_no_process(home, monkeypatch):
+    """Expect a second user to join without a fork, which could block for ever beside threads that compute."""
+    with EmbeddedServer(home) as outer:
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", None)
+            with EmbeddedServer(home) as inner:
+                assert inner.url() == outer.url()
+        assert ask(outer.url(), "SELECT 1") == 1
 
 
 def test_commands_at_the_same_moment(bare_home):

@@ -84,7 +84,9 @@ def test_server_that_does_not_end(home, monkeypatch, caplog):
     for name in ("_ORPHAN_SECONDS", "_STOP_SECONDS"):
         monkeypatch.setattr(embedded, name, 1)
     monkeypatch.setattr(embedded, "_ANSWER_SECONDS", 2)
-    with EmbeddedServer(home):
+    with EmbeddedServer(home) as server:
+        with psycopg.connect(server.url()) as conn:
+            sockets = Path(conn.info.host)
         pid = postmaster_pid(home)
         os.kill(pid, signal.SIGSTOP)
     os.kill(pid, signal.SIGCONT)
@@ -92,6 +94,7 @@ def test_server_that_does_not_end(home, monkeypatch, caplog):
     monkeypatch.undo()
     with EmbeddedServer(home) as server:
         assert ask(server.url(), "SELECT 1") == 1
+    sockets.rmdir()
 
 
 ZOMBIE = """

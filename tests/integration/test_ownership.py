@@ -152,7 +152,7 @@ def test_forks_labels_are_adopted(make_template, clone, tmp_path):
 
 
 def test_handed_back_label_follows_the_rules(walk):
-    """rcll label --clear also works on what raw SQL set and on what the ledger does not know."""
+    """Rcll label --clear also works on what raw SQL set and on what the ledger does not know."""
     _by_sql(walk, "tax")
     with walk.database.connect() as conn:
         assert clear_explicit(conn, walk.tenant, [UNIT]) == [UNIT]

@@ -182,7 +182,7 @@ def test_busy_bank_is_not_undone(walk):
         undo_run(walk.place, run_id)
     assert set(walk.labels().values()) == {("auth", "event", "2")}
     with walk.database.connect() as conn:
-        assert [(run.kind, run.status) for run in list_runs(conn, walk.tenant)][0] == ("undo", "failed")
+        assert next((run.kind, run.status) for run in list_runs(conn, walk.tenant)) == ("undo", "failed")
 
 
 def test_killed_run_can_be_undone(walk):

@@ -14,11 +14,12 @@ from rcll.store.connect import Database
 from rcll.store.extract import extract_units
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import finish_run, start_run
-from rcll.store.load import LoadLimits, Loaded, apply_changes, read_changes
+from rcll.store.load import Loaded, LoadLimits, apply_changes, read_changes
 from rcll.store.migrate import migrate
 from rcll.walk.place import Place
 
 BANKS = ("alice", "bob")
+NO_LIMITS = LoadLimits()
 
 
 def migrated(database: Database) -> Tenant:
@@ -72,9 +73,7 @@ class Walk:
         plan_labels(units, labels.select(LABELS.names()), PlanParams(rules)).write_parquet(folder / "plan.parquet")
         return read_changes([folder / "plan.parquet"])
 
-    def apply(
-        self, changes: pl.DataFrame, *, rules: str = "T", limits: LoadLimits = LoadLimits()
-    ) -> tuple[str, Loaded]:
+    def apply(self, changes: pl.DataFrame, *, rules: str = "T", limits: LoadLimits = NO_LIMITS) -> tuple[str, Loaded]:
         """Write the changes; returns the run's id and what came of it."""
         with self.database.connect() as conn:
             run_id = start_run(conn, self.tenant, kind="reorganize", taxonomy_hash=rules, parameters={})

@@ -17,61 +17,20 @@ from scipy.spatial.distance import squareform
 from threadpoolctl import threadpool_limits
 
 from rcll.errors import RcllError
-from rcll.frames import GROUPS, ROOM_UNITS
+from rcll.frames import GROUPS
 from rcll.stages.closets import ClosetParams, closet_hall, group_units, source_hash
 from rcll.stages.closets.evidence import Evidence, gather_evidence
 from rcll.stages.closets.grouping import Room, _seeds
 from rcll.stages.closets.neighbours import baseline, find_neighbours
+from tests.unit.closet_rooms import MadeUpRoom, room_units, words_as_vectors
 
 PARAMS = ClosetParams()
 SETS = Path(__file__).parents[2] / "bench" / "groups"
 
-NOISE = "the a was is has been after before with for by on at since until which that its then not may must also".split()
-
-
-def words_as_vectors(texts, n_dims=48):
-    """A stand-in embedder: the sum of one fixed random vector a word."""
-    rows = np.zeros((len(texts), n_dims), np.float32)
-    for row, text in zip(rows, texts, strict=True):
-        for word in text.lower().split():
-            seed = int.from_bytes(word.strip(".,;:").encode()[:8].ljust(8, b"\0"), "big")
-            row += np.random.default_rng(seed).standard_normal(n_dims)
-    return rows
-
 
 def frame(texts, halls=None):
     """frames.ROOM_UNITS with ids in the order of the texts."""
-    n = len(texts)
-    return pl.DataFrame(
-        {
-            "unit_id": [f"u{i:05d}" for i in range(n)],
-            "hall": halls or ["fact"] * n,
-            "text": texts,
-            "text_hash": [str(hash(t)) for t in texts],
-            "happened_at": [None] * n,
-        },
-        schema=ROOM_UNITS,
-    )
-
-
-def matters(n_matters, n_singles, seed=0):
-    """Texts of matters told four times each, then texts about anything; and the matter of each."""
-    rng = np.random.default_rng(seed)
-    letters = np.array(list("abcdefghijklmnoprstuvw"))
-
-    def words(n):
-        return ["".join(rng.choice(letters, 7)) for _ in range(n)]
-
-    told, texts = [], []
-    for number in range(n_matters):
-        own = words(7)
-        for _ in range(4):
-            texts.append(" ".join(rng.permutation([*rng.choice(own, 5, replace=False), *rng.choice(NOISE, 4), *words(1)])))
-            told.append(number)
-    for _ in range(n_singles):
-        texts.append(" ".join(rng.permutation([*words(6), *rng.choice(NOISE, 4)])))
-        told.append(None)
-    return texts, told
+    return room_units({f"u{i:05d}": text for i, text in enumerate(texts)}, halls)
 
 
 def members(groups):
@@ -84,58 +43,57 @@ def pairs_of(groups):
     return {pair for group in groups for pair in combinations(sorted(group), 2)}
 
 
+def strangers(n):
+    """Texts that share nothing."""
+    return list(MadeUpRoom(0, n).texts.values())
+
+
 def test_matters_become_groups_and_strangers_stay_out():
-    """Four tellings of one matter are a group; texts about nothing in common are in none; the frame fits."""
-    texts, told = matters(8, 40)
-    groups = group_units(frame(texts), words_as_vectors(texts), PARAMS)
+    """The tellings of a matter are a group, texts about nothing else are in none; the frame is sorted."""
+    room = MadeUpRoom(8, 40)
+    groups = group_units(room.units, room.vectors, PARAMS)
     assert groups.schema == GROUPS
-    expected = defaultdict(set)
-    for i, matter in enumerate(told):
-        if matter is not None:
-            expected[matter].add(f"u{i:05d}")
-    assert members(groups) == {frozenset(group) for group in expected.values()}
-    assert groups.rows() == sorted(groups.rows(), key=lambda row: (row[0], row[2]))
-    firsts = groups.group_by("group").agg(pl.col("unit_id").min()).sort("group")["unit_id"].to_list()
-    assert firsts == sorted(firsts)
+    assert members(groups) == {frozenset(f"m{i:03d}-{k}" for k in range(4)) for i in range(8)}
+    assert groups.equals(groups.sort("group", "rank"))
+    firsts = groups.group_by("group").agg(pl.col("unit_id").min()).sort("group")["unit_id"]
+    assert firsts.is_sorted()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32 - 1))
 def test_order_of_rows_changes_nothing(seed):
     """Shuffled units with their embeddings give the same frame."""
-    texts, _ = matters(6, 20)
-    units, vectors = frame(texts), words_as_vectors(texts)
-    order = np.random.default_rng(seed).permutation(len(texts))
-    expected = group_units(units, vectors, PARAMS)
-    assert group_units(units[order], vectors[order], PARAMS).equals(expected)
+    room = MadeUpRoom(6, 20)
+    order = np.random.default_rng(seed).permutation(len(room.texts))
+    expected = group_units(room.units, room.vectors, PARAMS)
+    assert group_units(room.units[order], room.vectors[order], PARAMS).equals(expected)
 
 
 @pytest.mark.parametrize("exact_units", [4_096, 100])
 def test_number_of_threads_changes_nothing(exact_units):
     """One thread and four give the same frame, in ordinary and in large rooms."""
-    texts, _ = matters(40, 240)
+    room = MadeUpRoom(30, 180)
     params = replace(PARAMS, exact_units=exact_units, cell_units=60)
-    results = []
+    results: list[pl.DataFrame] = []
     for n_threads in (1, 4):
         with threadpool_limits(limits=n_threads):
-            results.append(group_units(frame(texts), words_as_vectors(texts), params))
+            results.append(group_units(room.units, room.vectors, params))
     assert results[0].equals(results[1])
 
 
 def test_coarse_cells_find_nearly_the_same_groups():
     """A room searched by coarse cells yields the groups of the exact search, but for a few."""
-    texts, _ = matters(60, 400)
-    units, vectors = frame(texts), words_as_vectors(texts)
-    exact = pairs_of(members(group_units(units, vectors, PARAMS)))
-    cells = pairs_of(members(group_units(units, vectors, replace(PARAMS, exact_units=200, cell_units=150))))
+    room = MadeUpRoom(60, 360)
+    exact = pairs_of(members(group_units(room.units, room.vectors, PARAMS)))
+    coarse = replace(PARAMS, exact_units=200, cell_units=150)
+    cells = pairs_of(members(group_units(room.units, room.vectors, coarse)))
     assert len(exact & cells) >= 0.9 * max(len(exact), len(cells))
 
 
 @pytest.mark.parametrize("n_copies", [3, 40, 41, 130])
 def test_copies_fall_together_within_bounds(n_copies):
     """Identical texts are grouped in parts of 3 to 40, wholly but for a rest that is too small."""
-    others, _ = matters(0, 60)
-    texts = ["Boxes are weighed at gate two."] * n_copies + others
+    texts = ["Boxes are weighed at gate two."] * n_copies + strangers(60)
     groups = group_units(frame(texts), words_as_vectors(texts), PARAMS)
     sizes = groups.group_by("group").len()["len"]
     assert sizes.min() >= 3
@@ -155,8 +113,7 @@ def test_a_room_of_one_text_is_grouped_in_bounds():
 @pytest.mark.parametrize("broken", [np.nan, np.inf, 0.0])
 def test_units_without_vectors_are_compared_by_words(broken):
     """Where vectors are missing, near-copies are still found; others stay out."""
-    texts, _ = matters(0, 40)
-    texts += [f"The winch of berth {n} was greased on Monday." for n in (4, 4, 4, 4)]
+    texts = strangers(40) + [f"The winch of berth {n} was greased on Monday." for n in (4, 4, 4, 4)]
     vectors = words_as_vectors(texts)
     vectors[::2] = broken
     assert members(group_units(frame(texts), vectors, PARAMS)) == {frozenset(f"u{i:05d}" for i in range(40, 44))}
@@ -166,8 +123,7 @@ def test_units_without_vectors_are_compared_by_words(broken):
 
 def test_blank_texts_and_monsters():
     """Null and blank texts are in no group; five megabytes of one letter do no harm."""
-    texts, _ = matters(2, 30)
-    texts += [None, "", " \n\t", "x" * 5_000_000, "🎉", "\ud800".encode("utf-8", "replace").decode()]
+    texts = [*MadeUpRoom(2, 30).texts.values(), None, "", " \n\t", "x" * 5_000_000, "🎉", "?"]
     vectors = words_as_vectors([text or "" for text in texts])
     groups = group_units(frame(texts), vectors, PARAMS)
     assert len(members(groups)) == 2
@@ -190,7 +146,7 @@ def test_embeddings_must_fit():
 
 def test_halls_can_be_kept_apart():
     """With ``by_hall`` no group has two halls; without, the same text in two halls is one group."""
-    texts = ["The gate closes at nine in the evening."] * 8 + matters(0, 40)[0]
+    texts = ["The gate closes at nine in the evening."] * 8 + strangers(40)
     halls = ["fact", "warning"] * 4 + ["fact"] * 40
     units, vectors = frame(texts, halls), words_as_vectors(texts)
     assert members(group_units(units, vectors, PARAMS)) == {frozenset(f"u{i:05d}" for i in range(8))}
@@ -232,23 +188,25 @@ def random_evidence(seed, n_units=30):
     return Evidence(dense, lexical, hall, by_hall + by_hall.T, rng.random(n_units).astype(np.float32))
 
 
-def naive_evidence(room, i, j):
-    """Evidence of one pair, written out."""
-    rows = [{*zip(*(part[room.lexical.indptr[k] : room.lexical.indptr[k + 1]] for part in (room.lexical.indices, room.lexical.data)), strict=True)} for k in (i, j)]
-    one, other = (dict(row) for row in rows)
-    words = float(sum(value * other.get(column, 0) for column, value in one.items()))
+def naive_evidence(room, words, i, j):
+    """Evidence of one pair, written out; ``words`` are the lexical rows as an array."""
     halls = float(room.by_hall[room.hall[i], room.hall[j]])
-    return float(room.dense[i] @ room.dense[j]) + words + halls - float(room.baseline[i] + room.baseline[j]) / 2
+    return (
+        float(room.dense[i] @ room.dense[j] + words[i] @ words[j])
+        + halls
+        - float(room.baseline[i] + room.baseline[j]) / 2
+    )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_evidence_of_pairs_and_groups_is_that_of_a_loop(seed):
     """Pairs, blocks and means over groups agree with sums written out pair by pair."""
     room = random_evidence(seed)
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(len(room))[:8])
-    naive = np.array([[naive_evidence(room, i, j) for j in rows] for i in rows])
+    words = room.lexical.toarray()
+    naive = np.array([[naive_evidence(room, words, i, j) for j in rows] for i in rows])
     np.testing.assert_allclose(room.block(rows), naive, atol=1e-4)
     left, right = np.repeat(rows, 8), np.tile(rows, 8)
     np.testing.assert_allclose(room.pairs(left, right), naive.ravel(), atol=1e-4)
@@ -256,13 +214,15 @@ def test_evidence_of_pairs_and_groups_is_that_of_a_loop(seed):
     labels[:6] = [0, 0, 1, 1, 2, 2]
     units, groups = np.repeat(np.arange(len(room)), 3), np.tile(np.arange(3), len(room))
     expected = [
-        np.mean([naive_evidence(room, unit, other) for other in np.flatnonzero(labels == group) if other != unit])
+        np.mean(
+            [naive_evidence(room, words, unit, other) for other in np.flatnonzero(labels == group) if other != unit]
+        )
         for unit, group in zip(units, groups, strict=True)
     ]
     np.testing.assert_allclose(room.towards_groups(units, groups, labels), expected, atol=1e-3)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_seeds_are_those_of_one_linkage_over_all(seed):
     """Linking each connected part alone gives the clusters of average linkage over the whole room."""
@@ -281,17 +241,17 @@ def test_seeds_are_those_of_one_linkage_over_all(seed):
 
 def test_neighbours_are_those_of_a_loop():
     """The nearest units are the largest sums of dense and lexical products, and the baseline is their mean."""
-    texts, _ = matters(8, 60)
-    room = gather_evidence(frame(texts), words_as_vectors(texts), PARAMS)
+    made_up = MadeUpRoom(8, 60)
+    room = gather_evidence(made_up.units, made_up.vectors, PARAMS)
     near = find_neighbours(room, PARAMS)
     likeness = room.dense @ room.dense.T + (room.lexical @ room.lexical.T).toarray()
     np.fill_diagonal(likeness, -np.inf)
     expected = -np.sort(-likeness, axis=1)[:, : PARAMS.n_neighbours]
-    np.testing.assert_allclose(near.likeness, expected, atol=3e-3)
+    np.testing.assert_allclose(near.likeness, expected, atol=6e-3)
     common = expected[:, PARAMS.n_own :].mean(axis=1)
-    own = 1 - PARAMS.n_neighbours / len(texts)
+    own = 1 - PARAMS.n_neighbours / len(made_up.texts)
     np.testing.assert_allclose(
-        baseline(near, PARAMS), PARAMS.baseline * (own * common + (1 - own) * common.mean()), atol=3e-3
+        baseline(near, PARAMS), PARAMS.baseline * (own * common + (1 - own) * common.mean()), atol=6e-3
     )
 
 

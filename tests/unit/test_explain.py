@@ -57,11 +57,17 @@ def test_values_for_json():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\x00" * 1000, "a" * 10_000_000, "lone \ud800 one", "never " * 2_000, "\n" * 5_000]
+    "text", ["", "\x00" * 1000, "a" * 10_000_000, "lone \ud800 one", "never " * 2_000, "\n" * 5_000, "first " * 1_700]
 )
 def test_odd_texts_are_explained(text):
-    """Nothing that a text holds breaks the explanation."""
+    """Nothing that a text holds breaks the explanation, or makes it slow."""
     assert len(explain_text(text, TAXONOMY).decisions) == 3
+
+
+def test_a_long_sentence_is_explained_in_time():
+    """Rules with gaps take quadratic time in Python; a long text without a match does not reach it."""
+    gap = Taxonomy(tuple(Rule(f"r{n}", "room", "auth", translate(rf"\bfirst\b.*?\bthen{n}\b")) for n in range(100)))
+    assert explain_text("first " * 1_700, gap).decisions[0].fired is None
 
 
 def test_explanation_and_label_agree():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from rcll.taxonomy import match
 from rcll.taxonomy.dialect import python, translate
 from rcll.taxonomy.literals import required, spelled_out
-from rcll.taxonomy.match import Program
+from rcll.taxonomy.match import Program, first_in_python
 from rcll.taxonomy.model import Rule
 from rcll.taxonomy.normalise import normalise_texts
 
@@ -78,6 +78,7 @@ def test_every_way_finds_what_a_naive_loop_finds(rules, texts):
     lines = normalise_texts(pl.Series(texts))
     expected = [naive(rules, line) for line in lines]
     program = Program([tuple(rules)])
+    assert [first_in_python(rules, line) for line in lines] == expected
     assert program.one_by_one(lines)[0].tolist() == expected
     assert program.all_at_once(lines)[0].tolist() == expected
 
@@ -128,7 +129,7 @@ def test_few_and_many_texts_take_different_ways(monkeypatch):
     monkeypatch.setattr(program, "one_by_one", lambda _: taken.append("python"))
     monkeypatch.setattr(program, "all_at_once", lambda _: taken.append("polars"))
     program.first(pl.Series(["\na\n"]))
-    program.first(pl.Series(["\n" + "a" * (match._SHORT + 1) + "\n"]))
+    program.first(pl.Series(["\n" + "a" * (match.SHORT + 1) + "\n"]))
     program.first(pl.Series(["\na\n"] * (match._FEW + 1)))
     program.first(pl.Series([], dtype=pl.String))
     assert taken == ["python", "polars", "polars", "polars"]

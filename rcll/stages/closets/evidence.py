@@ -73,8 +73,10 @@ class Evidence:
             groups: (n_pairs,) groups that have at least one other member.
             labels: (n,) group of each unit, numbered from 0, or -1.
         """
-        members = np.flatnonzero(labels >= 0)
-        shape = (int(labels.max()) + 1, len(self))
+        is_asked = np.zeros(int(labels.max(initial=-1)) + 2, np.bool_)  # the last stands for -1
+        is_asked[groups] = True
+        members = np.flatnonzero(is_asked[labels])
+        shape = (len(is_asked), len(self))
         belongs = csr_matrix((np.ones(len(members), np.float32), (labels[members], members)), shape)
         halls = np.eye(len(self.by_hall), dtype=np.float32)[self.hall]
         total = pair_cosines(self.dense, units, np.asarray(belongs @ self.dense), groups)

@@ -19,7 +19,7 @@ from rcll.stages.similarity import Floats
 #: Rounds in which the members of new groups may still move; they seldom need four.
 _ROUNDS = 8
 #: Units that are linked pair by pair at a time; a larger heap of repeats is linked cell by cell.
-_LINKED_UNITS = 1_000
+_LINKED_UNITS = 500
 #: Groups with which a unit is compared while new groups settle.
 _SHORTLIST = 3
 #: More than a room has groups; makes one number of a unit and a group.
@@ -47,8 +47,8 @@ def survey_room(units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -
     evidence = gather_evidence(units, embeddings, params)
     near = find_neighbours(evidence, params)
     evidence = evidence.with_baseline(baseline(near, params))
-    left = np.repeat(np.arange(len(evidence)), near.units.shape[1])
-    right, likeness = near.units.ravel(), near.likeness.ravel()
+    units, likeness = near.units[:, : params.n_linked], near.likeness[:, : params.n_linked].ravel()
+    left, right = np.repeat(np.arange(len(evidence)), units.shape[1]), units.ravel()
     there = right >= 0
     left, right, likeness = left[there], right[there], likeness[there]
     value = likeness + evidence.context(left, right)
@@ -83,12 +83,13 @@ def complete_groups(room: Room, labels: Ints, params: ClosetParams, *, may_found
 
 def _join(room: Room, labels: Ints, params: ClosetParams) -> Ints:
     """Let free units join groups that have place, until no group would take another one."""
+    scores = _Scores(room.evidence)
     while True:
         size = np.bincount(labels[labels >= 0], minlength=1)
         has_place = (labels >= 0) & (size[labels] < params.max_members)
         open_pairs = (labels[room.left] < 0) & has_place[room.right]
         pairs = _once(room.left[open_pairs], labels[room.right[open_pairs]])
-        joined = _assign(room, *pairs, labels, params)
+        joined = _assign(scores, *pairs, labels, params)
         grown = np.where(labels >= 0, labels, joined)
         if np.array_equal(grown, labels):
             return labels
@@ -102,23 +103,26 @@ def _found(room: Room, labels: Ints, params: ClosetParams) -> Ints:
     left, right = room.left[among], room.right[among]
     agree = room.value[among] >= params.member_evidence + params.seed_margin
     found = _numbered(_seeds(room, left[agree], right[agree], params), len(labels))
+    scores = _Scores(room.evidence)
     for _ in range(_ROUNDS):
         members = np.flatnonzero(found >= 0)
         near = found[right] >= 0
         pairs = _shortlist(np.r_[left[near], members], np.r_[found[right[near]], found[members]], found)
-        settled = _without_small(_assign(room, *pairs, found, params), params.min_members)
+        settled = _without_small(_assign(scores, *pairs, found, params), params.min_members)
         if np.array_equal(settled, found):
             break
         found = settled
-    n_groups = int(labels.max(initial=-1)) + 1
-    return np.where(found >= 0, found + n_groups, labels)
+    _, number = np.unique(found[found >= 0], return_inverse=True)
+    grown = labels.copy()
+    grown[found >= 0] = number + int(labels.max(initial=-1)) + 1
+    return grown
 
 
-def _assign(room: Room, units: Ints, groups: Ints, labels: Ints, params: ClosetParams) -> Ints:
+def _assign(scores: "_Scores", units: Ints, groups: Ints, labels: Ints, params: ClosetParams) -> Ints:
     """Give each unit the group that it agrees with best, if it agrees enough and there is place.
 
     Args:
-        room: the room.
+        scores: what was computed before.
         units: candidates; together with ``groups`` pairs, each once.
         groups: what they may join or stay in.
         labels: (n,) the groups as they are.
@@ -130,7 +134,7 @@ def _assign(room: Room, units: Ints, groups: Ints, labels: Ints, params: ClosetP
     assigned = np.full(len(labels), -1, np.intp)
     if not len(units):
         return assigned
-    score = room.evidence.towards_groups(units, groups, labels)
+    score = scores.of(units, groups, labels)
     fits = score >= params.member_evidence
     units, groups, score = units[fits], groups[fits], score[fits]
     best = np.lexsort((groups, -score, units))
@@ -143,6 +147,30 @@ def _assign(room: Room, units: Ints, groups: Ints, labels: Ints, params: ClosetP
     admitted = order[place < params.max_members]
     assigned[units[admitted]] = groups[admitted]
     return assigned
+
+
+class _Scores:
+    """Evidence of units towards groups; asked again, only what changed is computed again."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._labels = np.full(len(evidence), -1, np.intp)
+        self._keys, self._values = np.empty(0, np.int64), np.empty(0, np.float32)
+
+    def of(self, units: Ints, groups: Ints, labels: Ints) -> Floats:
+        """As ``Evidence.towards_groups``."""
+        moved = labels != self._labels
+        is_other = np.zeros(int(max(labels.max(), self._labels.max())) + 2, np.bool_)  # the last stands for -1
+        is_other[labels[moved]] = is_other[self._labels[moved]] = True
+        keys = units * _MANY + groups
+        place = np.minimum(np.searchsorted(self._keys, keys), max(0, len(self._keys) - 1))
+        known = (self._keys[place] == keys) & ~is_other[groups] if len(self._keys) else np.zeros(len(keys), np.bool_)
+        values = np.empty(len(keys), np.float32)
+        values[known] = self._values[place[known]]
+        values[~known] = self._evidence.towards_groups(units[~known], groups[~known], labels)
+        order = np.argsort(keys)
+        self._labels, self._keys, self._values = labels, keys[order], values[order]
+        return values
 
 
 def _once(units: Ints, groups: Ints) -> tuple[Ints, Ints]:
@@ -199,7 +227,7 @@ def _connected(room: Room, left: Ints, right: Ints) -> Iterator[Ints]:
     order = np.argsort(key, kind="stable")
     for members in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
         if len(members) > 1:
-            yield from np.array_split(members, -(-len(members) // max(_LINKED_UNITS, 1)))
+            yield from np.array_split(members, -(-len(members) // _LINKED_UNITS))
 
 
 def _cut(tree: NDArray[np.float64], height: float, params: ClosetParams) -> list[list[int]]:
@@ -219,7 +247,6 @@ def _numbered(groups: list[Ints], n_units: int) -> Ints:
 
 
 def _without_small(labels: Ints, min_members: int) -> Ints:
-    """Dissolve groups that are too small; number the others again from 0 in their old order."""
+    """Dissolve groups that are too small."""
     size = np.bincount(labels[labels >= 0], minlength=1)
-    number = np.where(size >= min_members, np.cumsum(size >= min_members) - 1, -1)
-    return np.where(labels >= 0, number[labels], -1)
+    return np.where((labels >= 0) & (size[labels] >= min_members), labels, -1)

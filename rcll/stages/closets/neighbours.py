@@ -18,11 +18,12 @@ _SKETCH = 512
 #: What a dot product of sketches counts against one of vectors: it is the noisier of the two.
 _TRUST = 0.6
 #: Neighbours that a unit brings home from one cell, and those of all cells that are then compared exactly.
-_FROM_CELL, _COMPARED = 32, 64
+_FROM_CELL, _COMPARED = 32, 72
 #: Units with which the coarse cells are learnt, for each cell.
 _LEARNT_FROM = 60
 #: Log odds that decide between equals, and nothing else.
-_TIE = 0.001
+_TIE = 0.005
+_GOLDEN = (5**0.5 - 1) / 2
 #: A cell that holds this many times the mean (thousands of repeats) is searched in parts.
 _OVERFULL = 4
 
@@ -71,28 +72,30 @@ def _among_all(room: Evidence, n_neighbours: int) -> tuple[Ints, Floats]:
     n_found = min(n_neighbours, max(0, len(room) - 1))
     units = np.full((len(room), n_found), -1, np.intp)
     likeness = np.full((len(room), n_found), -np.inf, np.float32)
-    turned = room.lexical.T.tocsr()
+    turned, ties = room.lexical.T.tocsr(), _tie_breakers(len(room))
     for start, end in _spans(len(room) if n_found else 0, _ROWS_AT_ONCE):
         rows = np.arange(start, end)
         found = room.dense[rows] @ room.dense.T + (room.lexical[rows] @ turned).toarray()
-        units[rows], likeness[rows] = _best(_apart(found, rows, np.arange(len(room))), np.arange(len(room)), n_found)
+        found += ties[rows] @ ties.T
+        found[np.arange(len(rows)), rows] = -np.inf
+        units[rows], likeness[rows] = _best(found, np.arange(len(room)), n_found)
     return units, likeness
 
 
-def _apart(found: Floats, rows: Ints, columns: Ints) -> Floats:
-    """Rule out the unit itself; of equals, prefer those that follow it, so that copies do not all flock to one."""
-    span = max(int(rows.max()), int(columns.max())) + 1
-    ahead = (columns[None, :] - rows[:, None]).astype(np.float32)
-    ahead[ahead < 0] += span
-    found -= ahead * np.float32(_TIE / span)
-    found[rows[:, None] == columns[None, :]] = -np.inf
-    return found
+def _tie_breakers(n_units: int) -> Floats:
+    """Rows (n, 2) whose dot product prefers, among equals, another few for each unit.
+
+    Otherwise thousands of copies would all name the same few copies as their neighbours. The points lie on a
+    circle, each a golden angle from the one before, which spreads any subset of them.
+    """
+    angle = 2 * np.pi * ((np.arange(n_units) * _GOLDEN) % 1)
+    return (np.sqrt(_TIE) * np.stack([np.cos(angle), np.sin(angle)], axis=1)).astype(np.float32)
 
 
 def _best(found: Floats, columns: Ints, n_best: int) -> tuple[Ints, Floats]:
     """The n largest values of each row, largest first, ties by column."""
     if found.shape[1] > n_best:
-        kept = np.sort(np.argpartition(-found, n_best - 1, axis=1)[:, :n_best], axis=1)
+        kept = np.sort(np.argpartition(found, -n_best, axis=1)[:, -n_best:], axis=1)
     else:
         kept = np.broadcast_to(np.arange(found.shape[1]), found.shape)
     value = np.take_along_axis(found, kept, axis=1)
@@ -102,7 +105,7 @@ def _best(found: Floats, columns: Ints, n_best: int) -> tuple[Ints, Floats]:
 
 def _among_cells(room: Evidence, params: ClosetParams) -> Neighbours:
     """Search the cells around each unit by vectors and a sketch of the words, then compare the best exactly."""
-    sketch = _sketch(room.lexical)
+    sketch = np.hstack([_sketch(room.lexical), _tie_breakers(len(room))])
     near = _nearest_cells(room.dense, sketch, params)
     best, guess = _search_cells(room.dense, sketch, near, _OVERFULL * params.cell_units)
     return Neighbours(*_compared(room, best, guess, params.n_neighbours), near[:, 0].astype(np.intp))
@@ -121,13 +124,15 @@ def _search_cells(
             visitors, start = np.flatnonzero(near[:, slot] == cell), slot * _FROM_CELL
             for rows, columns in _portions(visitors, members, limit, is_home=slot == 0):
                 found = (dense[rows] @ dense[columns].T + sketch[rows] @ sketch[columns].T).astype(np.float32)
-                best, value = _best(_apart(found, rows, columns), columns, min(_FROM_CELL, len(columns)))
+                if rows is columns:
+                    np.fill_diagonal(found, -np.inf)
+                best, value = _best(found, columns, min(_FROM_CELL, len(columns)))
                 units[rows, start : start + best.shape[1]] = best
                 guess[rows, start : start + best.shape[1]] = value
 
     with ThreadPoolExecutor() as pool:  # cells write disjoint slots, so the order of work changes nothing
         list(pool.map(search, range(int(near.max()) + 1)))
-    kept = np.argpartition(-guess, min(_COMPARED, guess.shape[1]) - 1, axis=1)[:, :_COMPARED]
+    kept = np.argpartition(guess, -min(_COMPARED, guess.shape[1]), axis=1)[:, -_COMPARED:]
     return np.take_along_axis(units, kept, axis=1), np.take_along_axis(guess, kept, axis=1)
 
 

@@ -30,6 +30,8 @@ class ClosetParams:
     everybody has some near neighbour, and only a nearer one means something."""
     n_neighbours: int = 39
     """Units that make a neighbourhood; the labelled rooms are as large."""
+    n_linked: int = 16
+    """The nearest units that may draw a unit into their group; a group that fits has one of them."""
     n_own: int = 9
     """Nearest units that do not count towards the baseline, since they may be of the unit's own matter."""
     min_members: int = 3

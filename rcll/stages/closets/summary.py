@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from rcll.errors import RcllError
 from rcll.stages.closets.title import make_title
-from rcll.stages.similarity import Floats, char_rows, compared_text, word_rows
+from rcll.stages.similarity import MAX_COMPARED_CHARS, Floats, char_rows, compared_text, word_rows
 
 #: A full stop ends a sentence where no small letter follows, and no "Dr." or initial stands before.
 _SENTENCE_END = re.compile(
@@ -68,7 +68,7 @@ def extractive_summary(texts: Sequence[str], params: SummaryParams) -> Extract:
     is_first = np.array([n == 0 for part in parts for n in range(len(part))])
     chosen = _choose(sentences, is_first, params)
     summary = " ".join(_closed(sentences[i]) for i in chosen)
-    title = make_title(texts, params.title_terms) or sentences[chosen[0]]
+    title = make_title([text[:MAX_COMPARED_CHARS] for text in texts], params.title_terms) or sentences[chosen[0]]
     return Extract(_shortened(title, params.title_chars), summary, sorted({source[i] for i in chosen}))
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtr
 
 from rcll.errors import RcllError
 from rcll.frames import LINK_UNITS, TUNNELS, require_schema
 from rcll.stages.similarity import Floats, pair_cosines
 from rcll.stages.tunnels.context import agreement, likeness, ranks
 from rcll.stages.tunnels.copies import Copies, copied_pairs, families, fold_copies
-from rcll.stages.tunnels.neighbours import Ints, Pairs, centred, mean_and_spread, nearest_pairs
+from rcll.stages.tunnels.neighbours import Ints, add_pairs, centred, mean_and_spread, nearest_pairs
 from rcll.stages.tunnels.params import TunnelParams
 from rcll.stages.tunnels.policy import Bools
 from rcll.stages.tunnels.relation import relate
@@ -87,16 +88,19 @@ def _prepare(units: pl.DataFrame, embeddings: Floats, allowed: Bools, names: pl.
 def _find(room: _Room, allowed: Bools, params: TunnelParams) -> tuple[_Links, Bools]:
     """The tunnels, and which units are one of a series."""
     mean, spread = mean_and_spread(room.vectors, params.seed)
-    floor = mean + params.min_deviations * spread
-    pairs = nearest_pairs(room.vectors, room.bank, allowed, floor, params)
+    pairs = nearest_pairs(room.vectors, room.bank, allowed, mean + spread, params)
+    met = room.terms.together(params.n_together)
+    pairs = add_pairs(pairs, met, room.vectors, room.bank, allowed, mean + spread)
     rarity = room.terms.shared(pairs.left, pairs.right)
-    alike = likeness((pairs.cosine - mean) / spread, rarity)
+    deviations = (pairs.cosine - mean) / spread
+    alike = likeness(deviations, rarity)
     agree = agreement(pairs, alike, len(room.bank), params.friends)
     share = room.terms.share(pairs.left, pairs.right, rarity)
     retold = share >= params.near_identical
     family, boilerplate = families(room.copies, pairs, retold)
     one_family = family[pairs.left] == family[pairs.right]
-    good = (agree >= params.min_agreement) & (rarity >= params.min_rarity)
+    chance = params.max_chance / max(2, len(room.bank))
+    good = (agree >= params.min_agreement) & (rarity > 0) & (len(room.bank) ** -rarity <= chance) & (ndtr(-deviations) <= chance)
     good &= one_family | ~(boilerplate[pairs.left] | boilerplate[pairs.right])
     good |= retold | (room.copies.template[pairs.left] == room.copies.template[pairs.right])
     good &= allowed[room.bank[pairs.left], room.bank[pairs.right]]

@@ -87,14 +87,29 @@ def nearest_pairs(vectors: Floats, bank: Ints, allowed: Bools, floor: float, par
     """
     around = _Nearest(len(vectors), params.n_neighbours, floor)
     abroad = _Nearest(len(vectors), params.n_abroad, floor)
-    related = allowed | np.eye(len(allowed), dtype=np.bool_)
+    related = _related(allowed)
     for rows, columns in _portions(vectors, params):
         cosine = vectors[rows] @ vectors[columns].T
         np.rint(cosine * _GRID, out=cosine)
         cosine[rows[:, None] == columns[None, :]] = -np.inf
         around.offer(rows, columns, cosine, related, bank)
         abroad.offer(rows, columns, cosine, allowed, bank)
-    return _united(around, abroad)
+    return _united([around.edges(), abroad.edges()])
+
+
+def add_pairs(
+    pairs: Pairs, met: tuple[Ints, Ints], vectors: Floats, bank: Ints, allowed: Bools, floor: float
+) -> Pairs:
+    """Pairs with some more that met otherwise than by vectors, under the same conditions."""
+    may_meet = _related(allowed)[bank[met[0]], bank[met[1]]]
+    left, right = met[0][may_meet], met[1][may_meet]
+    cosine = (np.rint(pair_cosines(vectors, left, vectors, right) * _GRID) / _GRID).astype(np.float32)
+    near = cosine > max(floor, 0)
+    return _united([(pairs.left, pairs.right, pairs.cosine), (left[near], right[near], cosine[near])])
+
+
+def _related(allowed: Bools) -> Bools:
+    return allowed | np.eye(len(allowed), dtype=np.bool_)
 
 
 class _Nearest:
@@ -131,8 +146,8 @@ class _Nearest:
         return row, (0xFFFFFFFF - (keys & 0xFFFFFFFF)).astype(np.intp), ((keys >> 32) / _GRID).astype(np.float32)
 
 
-def _united(*found: _Nearest) -> Pairs:
-    row, column, cosine = (np.concatenate(parts) for parts in zip(*(each.edges() for each in found), strict=True))
+def _united(found: list[tuple[Ints, Ints, Floats]]) -> Pairs:
+    row, column, cosine = (np.concatenate(parts) for parts in zip(*found, strict=True))
     left, right = np.minimum(row, column), np.maximum(row, column)
     order = np.lexsort((cosine, right, left))
     left, right, cosine = left[order], right[order], cosine[order]

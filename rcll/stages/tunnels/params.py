@@ -20,10 +20,9 @@ class TunnelParams:
     min_agreement: float = 0.3
     """Mean of how far two units' nearest units agree and of their best common friend. From .25 on seven of ten
     tunnels are right in rooms of the labelled kind; harder rooms need the rest."""
-    min_deviations: float = 1.0
-    """Standard deviations by which the cosine exceeds the room's mean; nearer the mean, likeness is chance."""
-    min_rarity: float = 0.5
-    """Rarity of the shared terms together; 1 is enough to tell one unit from all others of the room."""
+    max_chance: float = 15
+    """So many other units of the room may match as well by chance, by vectors alone and by shared words alone; it
+    makes both checks stricter the larger the room is."""
     near_identical: float = 0.8
     """Share of the content (by rarity) from which on two texts are one text retold; no context is asked then."""
     friends: tuple[int, ...] = (5, 12)
@@ -33,6 +32,8 @@ class TunnelParams:
     """Nearest units that are looked at, the own bank's among them; as many as the widest circle."""
     n_abroad: int = 6
     """Nearest units of linkable banks that are looked at, so that a crowded bank does not hide the others."""
+    n_together: int = 8
+    """A term that stands in so few units makes each two of them worth a look, wherever their vectors lie."""
     exact_units: int = 8_192
     """Up to so many units all pairs are compared; beyond, a unit meets those of the nearest cells."""
     cell_units: int = 256

@@ -56,6 +56,14 @@ class Terms:
         either = self.total[left] + self.total[right] - shared
         return np.where(either > 0, shared / np.where(either > 0, either, 1), 0).astype(np.float32)
 
+    def together(self, limit: int) -> tuple[Ints, Ints]:
+        """Pairs of texts that share a term which stands in at most ``limit`` texts, each once, left < right."""
+        columns = self.weights.tocsc()
+        few = columns[:, np.diff(columns.indptr) <= limit].tocsr()
+        met = (few @ few.T).tocoo()
+        once = met.row < met.col
+        return met.row[once].astype(np.intp), met.col[once].astype(np.intp)
+
     def in_common(self, left: Ints, right: Ints, n_shown: int) -> list[list[str]]:
         """Up to so many words that both texts of each pair share, the rarest first."""
         pairs = pl.DataFrame({"left": left, "right": right}).cast(pl.UInt32).with_row_index("pair")
