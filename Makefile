@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo lint format test test-unit test-hindsight test-readme clean
+.PHONY: setup demo lint format test test-unit test-hindsight test-readme torture torture-sample clean
 
 setup: .venv/.rcll
 
@@ -46,6 +46,12 @@ test-hindsight: .venv/.hindsight   ## beside a real Hindsight server
 
 test-readme: .venv/.dev     ## the README's commands, as a newcomer types them
 	$(BIN)/pytest tests/readme
+
+torture: .venv/.hindsight          ## kills, crowds, stopped holders, full disks: the full counts, about an hour
+	RCLL_TORTURE=full $(BIN)/pytest tests/torture --timeout=3600
+
+torture-sample: .venv/.hindsight   ## a seeded sample of it (RCLL_SEED), in three minutes
+	$(BIN)/pytest tests/torture
 
 clean:
 	rm -rf .venv .rcll .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -32,12 +32,17 @@ Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True)
 class LabelledRoom:
-    """Units of one (bank, room) with their vectors and the pairs that belong together."""
+    """Units of one (bank, room) (frames.ROOM_UNITS) with their vectors and the group of each, or None."""
 
     units: pl.DataFrame
     vectors: Floats
-    wanted: Pairs
-    spared: Pairs
+    groups: list[str | None]
+
+    def true_pairs(self) -> tuple[Pairs, Pairs]:
+        """Pairs that have to be found, and those of parts of two, which are neither required nor wrong."""
+        parts = together(self.groups)
+        wanted = {pair for part in parts if len(part) > 2 for pair in combinations(part, 2)}
+        return wanted, {pair for part in parts if len(part) == 2 for pair in combinations(part, 2)}
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,7 @@ def read_rooms(path: Path, embed: Callable[[list[str]], Floats], *, rule_halls: 
         )
         if rule_halls:
             units = units.with_columns(classify_units(units.select("unit_id", "text"), load_taxonomy())["hall"])
-        parts = together(room["group"].to_list())
-        wanted = {pair for part in parts if len(part) > 2 for pair in combinations(part, 2)}
-        spared = {pair for part in parts if len(part) == 2 for pair in combinations(part, 2)}
-        rooms.append(LabelledRoom(units, embed(units["text"].to_list()), wanted, spared))
+        rooms.append(LabelledRoom(units, embed(units["text"].to_list()), room["group"].to_list()))
     return rooms
 
 
@@ -109,9 +111,10 @@ def together(labels: Iterable[object]) -> list[list[int]]:
 
 
 def score_room(room: LabelledRoom, labels: Iterable[object]) -> Score:
+    wanted, spared = room.true_pairs()
     parts = [part for part in together(labels) if len(part) > 2]
-    found = {pair for part in parts for pair in combinations(part, 2)} - room.spared
-    return Score(len(found & room.wanted), len(found), len(room.wanted))
+    found = {pair for part in parts for pair in combinations(part, 2)} - spared
+    return Score(len(found & wanted), len(found), len(wanted))
 
 
 def ours(room: LabelledRoom, params: ClosetParams) -> list[int | None]:

@@ -70,16 +70,14 @@ def padded(vectors: np.ndarray, dims: int) -> np.ndarray:
     return np.pad(vectors, ((0, 0), (0, max(0, dims - vectors.shape[1]))))
 
 
-def plant(rooms: list[LabelledRoom], fillers: LabelledRoom) -> LabelledRoom:
-    """One room that holds all of them; the fillers come last."""
-    units, vectors, wanted, spared, start = [], [], set(), set(), 0
-    for room in [*rooms, fillers]:
-        units.append(room.units)
-        vectors.append(room.vectors)
-        wanted |= {(a + start, b + start) for a, b in room.wanted}
-        spared |= {(a + start, b + start) for a, b in room.spared}
-        start += len(room.units)
-    return LabelledRoom(pl.concat(units), np.concatenate(vectors), wanted, spared)
+def plant(rooms: list[LabelledRoom], strangers: LabelledRoom) -> LabelledRoom:
+    """One room that holds all of them, the strangers last; a matter that several banks know is one matter."""
+    parts = [*rooms, strangers]
+    return LabelledRoom(
+        pl.concat([part.units for part in parts]),
+        np.concatenate([part.vectors for part in parts]),
+        [group for part in parts for group in part.groups],
+    )
 
 
 def fillers(n: int, dims: int, seed: int = 3) -> LabelledRoom:
@@ -88,7 +86,7 @@ def fillers(n: int, dims: int, seed: int = 3) -> LabelledRoom:
     ids = [f"z{seed}-{i:07d}" for i in range(n)]
     halls = rng.choice(HALL_ORDER, n, p=(0.1, 0.15, 0.12, 0.12, 0.06, 0.1, 0.35)).tolist()
     columns = {"unit_id": ids, "hall": halls, "text": texts, "text_hash": ids, "happened_at": [None] * n}
-    return LabelledRoom(pl.DataFrame(columns, schema=ROOM_UNITS), padded(embedder()(texts), dims), set(), set())
+    return LabelledRoom(pl.DataFrame(columns, schema=ROOM_UNITS), padded(embedder()(texts), dims), [None] * n)
 
 
 def measure(planted: list[LabelledRoom], n_fillers: int, dims: int) -> None:
@@ -99,7 +97,8 @@ def measure(planted: list[LabelledRoom], n_fillers: int, dims: int) -> None:
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     touched = {label for label in labels[:n_planted] if label is not None}
     rows = [i for i, label in enumerate(labels) if i < n_planted or label in touched]
-    score = score_room(LabelledRoom(room.units, room.vectors, room.wanted, room.spared), [labels[i] for i in rows])
+    seen = LabelledRoom(room.units[rows], room.vectors[rows], [room.groups[i] for i in rows])
+    score = score_room(seen, [labels[i] for i in rows])
     n_groups, n_grouped = len(set(labels) - {None}), sum(label is not None for label in labels)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(
@@ -139,7 +138,7 @@ def main() -> None:
     parser.add_argument("--dims", type=int, default=384)
     args = parser.parse_args()
     rooms = [room for path in args.files for room in read_rooms(path, embedder())]
-    planted = [LabelledRoom(r.units, padded(r.vectors, args.dims), r.wanted, r.spared) for r in rooms]
+    planted = [LabelledRoom(r.units, padded(r.vectors, args.dims), r.groups) for r in rooms]
     for size in args.sizes:
         measure(planted, size, args.dims)
     grow(planted, 3_000, args.dims)

@@ -27,12 +27,14 @@ from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
 from rcll.store.load import Loaded, apply_changes, read_changes
 from rcll.store.migrate import migrate, pending
+from rcll.store.parts import write_part
 from rcll.store.tunnels import dig_tunnels, plan_tunnels
 from rcll.store.undo import expire_changes
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.closets import CondensedRoom, Spent, condense_room, rooms_to_condense
 from rcll.walk.labels import labelling_hash, plan_part
-from rcll.walk.place import Place, check_banks, open_place, open_places
+from rcll.walk.leftovers import run_folder, sweep_dead_runs
+from rcll.walk.place import Place, open_place, open_places, places_of
 from rcll.walk.plans import check_plan, find_plans, new_plan_id, plan_folder, plan_parts, store_plan
 from rcll.walk.summary import frozen_hints, summarise_plan, units_of_room
 from rcll.walk.tunnels import RoomUnits, link_room, rooms_to_link
@@ -110,9 +112,7 @@ def link(schema: str, room: RoomUnits, banks: list[str] | None, folder: Path, is
     """Find the tunnels of one room; returns a Parquet path."""
     with open_place(schema) as place:
         found = link_room(place, room, banks, is_filed=is_filed)
-    path = folder / f"tunnels-{uuid4().hex}.parquet"
-    found.write_parquet(path)
-    return path
+    return write_part(found, folder / f"tunnels-{uuid4().hex}.parquet")
 
 
 @task(cache_policy=NO_CACHE)
@@ -140,11 +140,10 @@ def reorganize(
     Returns:
         One summary per tenant; ``status`` is done, partial or planned.
     """
-    options = Options(banks or None, only, dry_run)
     with open_places(schemas or ()) as places:
-        for place in places:
-            check_banks(place, options.banks)
-        return [_reorganize_tenant(place, options) for place in places]
+        return [
+            _reorganize_tenant(place, Options(held, only, dry_run)) for place, held in places_of(places, banks or None)
+        ]
 
 
 @flow(name="apply", task_runner=RUNNER)
@@ -185,7 +184,8 @@ def _write_walk(place: Place, options: Options) -> dict[str, Any]:
     with open_place(schema) as migrated:
         banks = _bank_names(migrated, options.banks)
         run_id = _start(migrated, options)
-        folder = Path(place.settings.storage_dir) / "runs" / str(run_id) / schema
+        sweep_dead_runs(migrated)
+        folder = run_folder(place.settings, str(run_id)) / schema
         try:
             with hold_banks(migrated.database, migrated.tenant, banks, run_id) as lease:
                 summary = _walk(migrated, options, folder, lease=lease)

@@ -1,6 +1,8 @@
 """What the user can set: RCLL_* variables over rcll.toml over the defaults."""
 
 import os
+import re
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +11,15 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
 from rcll.errors import InputError
+
+DEFAULT_HOME = Path(".rcll")
+_EXAMPLES = {"tunnel_pairs": '[["team-*", "team-*"]]', "private": '["alice"]', "prices": '{"model": [0.15, 0.6]}'}
+DEFAULT_CONFIG = "rcll.toml"
 
 
 class Settings(BaseSettings):
@@ -20,7 +27,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RCLL_", extra="forbid", frozen=True)
 
-    home: Path = Path(".rcll")
+    home: Path = DEFAULT_HOME
     """Everything that rcll keeps on this machine: embedded data, plans, Prefect's own files."""
     database_url: SecretStr | None = None
     """PostgreSQL 15+ with pgvector 0.8+; unset means the embedded server under ``home``."""
@@ -60,6 +67,16 @@ class Settings(BaseSettings):
     """Bank patterns that never take part in automatic tunnels."""
     tunnels_per_unit: Annotated[int, Field(ge=1)] = 3
 
+    @field_validator("database_url", "taxonomy", "storage", mode="before")
+    @classmethod
+    def _blank_is_unset(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    @field_validator("home", mode="before")
+    @classmethod
+    def _blank_is_default(cls, value: Any) -> Any:
+        return DEFAULT_HOME if value == "" else value
+
     @field_validator("home", mode="after")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -75,7 +92,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, then environment, then the file."""
-        toml = TomlConfigSettingsSource(settings_cls, os.environ.get("RCLL_CONFIG", "rcll.toml"))
+        toml = TomlConfigSettingsSource(settings_cls, os.environ.get("RCLL_CONFIG") or DEFAULT_CONFIG)
         return init_settings, env_settings, toml
 
     @property
@@ -90,11 +107,24 @@ def load_settings(**overrides: Any) -> Settings:
     Raises:
         InputError: a value cannot be used; the message names the variable and never shows a value.
     """
+    config = os.environ.get("RCLL_CONFIG")
+    if config and not Path(config).is_file():
+        raise InputError(f"RCLL_CONFIG names '{config}', which is no file; expected a TOML file of settings")
     try:
         return Settings(**{k: v for k, v in overrides.items() if v is not None})
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name = str(first["loc"][0])
+        where = ".".join(str(part) for part in first["loc"])
         raise InputError(
-            f"setting '{name}' cannot be used: {first['msg']}; correct RCLL_{name.upper()} or rcll.toml"
+            f"setting '{where}' cannot be used: {first['msg']}; correct RCLL_{name.upper()} or rcll.toml"
         ) from None
+    except SettingsError as error:
+        found = re.search(r'field "(\w+)"', str(error))
+        name = found[1] if found else "?"
+        raise InputError(
+            f"RCLL_{name.upper()} is no JSON; expected a value such as {_EXAMPLES.get(name, '[]')}"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise InputError(f"{config or DEFAULT_CONFIG} cannot be read: {reason}; expected a TOML file") from None

@@ -31,7 +31,7 @@ def demo(json: Json = False) -> None:
     from rcll.demo import DEMO_TUNNEL_PAIRS
     from rcll.store.embedded import EmbeddedServer
 
-    os.environ.pop("RCLL_DATABASE_URL", None)
+    os.environ["RCLL_DATABASE_URL"] = ""  # above rcll.toml too: the demo never works on the user's own
     os.environ["RCLL_DATABASE"] = DATABASE
     os.environ.setdefault("RCLL_TUNNEL_PAIRS", jsonlib.dumps(DEMO_TUNNEL_PAIRS))
     started = time.monotonic()

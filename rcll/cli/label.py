@@ -1,12 +1,14 @@
 """Commands by which people set labels."""
 
+import difflib
 from typing import Annotated
 
 import typer
 
 from rcll.cli.look import check_unit_id
-from rcll.cli.output import Json, Schemas, out, print_json
+from rcll.cli.output import PARTIAL, Json, Schemas, err, out, print_json
 from rcll.errors import InputError
+from rcll.settings import load_settings
 
 
 def register(app: typer.Typer) -> None:
@@ -45,12 +47,31 @@ def label(
                     else:
                         done += set_explicit(conn, place.tenant, units, room=room, hall=hall, layer=layer)
     missing = sorted({unit.lower() for unit in units} - set(done))
+    if done:
+        _warn_of_unknown(room, hall)
     if json:
         print_json({"done": done, "missing": missing})
     else:
-        out.print(f"{len(done)} units {'handed back to the rules' if clear else 'labelled'}")
+        what = "handed back to the rules; the next run files them" if clear else "labelled"
+        out.print(f"{len(done)} {'unit' if len(done) == 1 else 'units'} {what}")
     if missing:
-        raise InputError(f"no unit '{missing[0]}'{_more(missing)}; expected units of a migrated bank; run rcll migrate")
+        found = f"no unit '{missing[0]}'{_more(missing)}; expected units of a migrated bank; see rcll migrate --check"
+        if not done:
+            raise InputError(found)
+        err.print(f"error: {found}", markup=False, style="red")
+        raise typer.Exit(PARTIAL)
+
+
+def _warn_of_unknown(room: str | None, hall: str | None) -> None:
+    """A label outside the taxonomy is somebody's right, and more often a slip."""
+    from rcll.taxonomy import load_taxonomy
+
+    rules = load_taxonomy(load_settings().taxonomy)
+    for field, label, known in (("room", room, rules.rooms), ("hall", hall, rules.halls)):
+        if label is not None and label not in known:
+            near = difflib.get_close_matches(label.lower(), known, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            err.print(f"warning: no rule names {field} '{label}'{hint}", markup=False, style="yellow")
 
 
 def _more(missing: list[str]) -> str:

@@ -142,7 +142,9 @@ def check_unit_id(unit: str) -> None:
     try:
         UUID(unit)
     except ValueError:
-        raise InputError(f"'{shorten(unit, 60)}' is no unit id; expected a uuid, as rcll status --json shows") from None
+        raise InputError(
+            f"'{shorten(unit, 60)}' is no unit id; expected a uuid, as rcll closets --json shows"
+        ) from None
 
 
 def _print_stored(stored: dict[str, Any]) -> None:
@@ -168,14 +170,14 @@ def closets(
     Examples: rcll closets --bank alice --room deployment
     """
     from rcll.store.closets import list_closets
-    from rcll.walk.place import open_places
+    from rcll.walk.place import open_places, places_of
 
     found: list[dict[str, Any]] = []
     with open_places(schema or ()) as places:
-        for place in places:
+        for place, banks in places_of(places, bank):
             if place.tenant.migrated:
                 with place.database.connect() as conn:
-                    listed = list_closets(conn, place.tenant, banks=bank, room=room, limit=limit)
+                    listed = list_closets(conn, place.tenant, banks=banks, room=room, limit=limit)
                 found += [{"schema": place.tenant.schema} | closet._asdict() for closet in listed]
     if json:
         print_json(found)
@@ -200,14 +202,14 @@ def tunnels(bank: Banks = None, schema: Schemas = None, limit: Limit = 50, json:
     Examples: rcll tunnels --bank alice
     """
     from rcll.store.tunnels import list_tunnels
-    from rcll.walk.place import open_places
+    from rcll.walk.place import open_places, places_of
 
     found: list[dict[str, Any]] = []
     with open_places(schema or ()) as places:
-        for place in places:
+        for place, banks in places_of(places, bank):
             if place.tenant.migrated:
                 with place.database.connect() as conn:
-                    listed = list_tunnels(conn, place.tenant, banks=bank, limit=limit)
+                    listed = list_tunnels(conn, place.tenant, banks=banks, limit=limit)
                 found += [{"schema": place.tenant.schema} | tunnel._asdict() for tunnel in listed]
     if json:
         print_json(found)

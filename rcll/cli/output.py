@@ -16,6 +16,9 @@ from rich.table import Table
 
 from rcll import progress
 
+#: Exit code of a command that did a part of what it was asked.
+PARTIAL = 3
+
 #: Results go to standard output, everything about them to standard error.
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -3,7 +3,7 @@
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import polars as pl
 import typer
@@ -12,9 +12,6 @@ from rcll.cli.data import opened
 from rcll.cli.output import Json, TaxonomyFile, out, print_json, print_table, shorten
 from rcll.errors import InputError
 from rcll.settings import load_settings
-
-if TYPE_CHECKING:
-    from rcll.walk.place import Place
 
 app = typer.Typer(no_args_is_help=True, help="Look at the rules by which units are filed.")
 
@@ -110,15 +107,12 @@ def _texts_of_file(file: str) -> pl.DataFrame:
 def _texts_of_bank(bank: str) -> pl.DataFrame:
     from rcll.frames import TEXTS
     from rcll.store.extract import extract_units
-    from rcll.walk.place import check_banks, open_places
+    from rcll.walk.place import open_places, places_of
 
     with open_places() as places, tempfile.TemporaryDirectory() as folder:
-        holding = [place for place in places if _holds(place, bank)]
-        if not holding:
-            check_banks(places[0], [bank])
         parts = [
             part
-            for number, place in enumerate(holding)
+            for number, (place, _) in enumerate(places_of(places, [bank]))
             for part in extract_units(
                 place.database,
                 place.tenant,
@@ -134,21 +128,12 @@ def _texts_of_bank(bank: str) -> pl.DataFrame:
 
 def _hits(bank: str) -> dict[str, int]:
     from rcll.store.status import count_rule_hits
-    from rcll.walk.place import check_banks, open_places
+    from rcll.walk.place import open_places, places_of
 
     hits: Counter[str] = Counter()
     with open_places() as places:
-        if not any(_holds(place, bank) for place in places):
-            check_banks(places[0], [bank])
-        for place in places:
+        for place, _ in places_of(places, [bank]):
             if place.tenant.migrated:
                 with place.database.connect() as conn:
                     hits.update(count_rule_hits(conn, place.tenant, bank))
     return dict(hits)
-
-
-def _holds(place: "Place", bank: str) -> bool:
-    from rcll.store.extract import list_banks
-
-    with place.database.connect() as conn:
-        return bank in list_banks(conn, place.tenant)

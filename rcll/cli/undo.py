@@ -1,11 +1,12 @@
 """Commands round a plan and a run: apply, undo, adopt."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from rcll.cli.output import Json, Layers, Schemas, TaxonomyFile, out, print_json, print_table, use_rules
-from rcll.cli.walk import PARTIAL, run_in_prefect, show_and_end
+from rcll.cli.output import PARTIAL, Json, Layers, Schemas, TaxonomyFile, out, print_json, print_table, use_rules
+from rcll.cli.walk import run_in_prefect, show_and_end
 from rcll.errors import InputError
 from rcll.prefect_env import prepare_prefect
 from rcll.settings import load_settings
@@ -72,7 +73,7 @@ def undo(
             raise InputError(f"no run '{run[:60]}'; expected one of those that rcll runs lists")
         undone = undo_run(place, run, release=release)
     if json:
-        print_json(undone)
+        print_json(asdict(undone))
     else:
         _show_undone(undone)
     if undone.status == "partial":
@@ -105,15 +106,15 @@ def adopt(
     """
     from rcll.walk.adopt import adopt as adopt_labels
     from rcll.walk.adopt import preview
-    from rcll.walk.place import check_banks, open_places
+    from rcll.walk.place import open_places, places_of
 
     banks = sorted(set(bank))
     results: list[dict[str, Any]] = []
     with open_places(schema or ()) as places:
-        for place in places:
-            check_banks(place, banks)
-            labels = {name: [label._asdict() for label in preview(place, name)] for name in banks}
-            adopted = adopt_labels(place, banks) if yes else None
+        for place, held in places_of(places, banks):
+            names = held or []
+            labels = {name: [label._asdict() for label in preview(place, name)] for name in names}
+            adopted = adopt_labels(place, names) if yes else None
             results.append({"schema": place.tenant.schema, "labels": labels, "adopted": adopted})
     if json:
         print_json(results)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from rcll.cli.output import (
+    PARTIAL,
     Banks,
     Json,
     Layers,
@@ -21,8 +22,6 @@ from rcll.cli.output import (
 from rcll.errors import InputError
 from rcll.prefect_env import prepare_prefect
 from rcll.settings import load_settings
-
-PARTIAL = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -53,13 +52,13 @@ def migrate(
             database, tenant = place.database, place.tenant
             found: dict[str, Any] = {"schema": tenant.schema, "kind": tenant.kind}
             with database.connect() as conn:
-                if check:
-                    found["pending"] = [migration.name for migration in pending(conn, tenant)]
-                elif down:
+                if down:
                     losses = rollback_preview(conn, tenant)
                     found |= {"columns": losses.columns, "tables": losses.tables}
-                    found |= {"explicit_labels": losses.explicit_labels, "removed": yes}
-            if down and yes:
+                    found |= {"explicit_labels": losses.explicit_labels, "removed": yes and not check}
+                elif check:
+                    found["pending"] = [migration.name for migration in pending(conn, tenant)]
+            if down and yes and not check:
                 rollback(database, tenant)
             elif not (check or down):
                 found["applied"] = [migration.name for migration in apply(database, tenant)]
@@ -69,7 +68,7 @@ def migrate(
     else:
         for found in results:
             _print_migration(found)
-    if down and not yes:
+    if down and not yes and not check:
         raise InputError("nothing was removed; say --yes to lose what is listed")
 
 
@@ -125,12 +124,11 @@ def run_flow(*, banks: list[str] | None, schemas: list[str] | None, **parameters
 
     The look keeps the embedded server up for the flow, and starting Prefect takes ten seconds.
     """
-    from rcll.walk.place import check_banks, open_places
+    from rcll.walk.place import open_places, places_of
 
     prepare_prefect(load_settings().home)
     with open_places(schemas or ()) as places:
-        for place in places:
-            check_banks(place, banks)
+        places_of(places, banks)
         return run_in_prefect("reorganize", banks=banks, schemas=schemas, **parameters)
 
 

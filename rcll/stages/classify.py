@@ -17,8 +17,9 @@ from rcll.taxonomy.normalise import MAX_CHARS, normalise_texts
 #: Language of a text for whose language the taxonomy has no rules.
 UNSUPPORTED = "other"
 
-#: Texts that are worked on together: regexes are compiled once a batch, strings are held several times.
-_BATCH_TEXTS, _BATCH_BYTES = 131_072, 64_000_000
+#: Texts that are worked on together, at least and at most: regexes are compiled once a batch, strings are held
+#: several times.
+_LEAST_TEXTS, _MOST_TEXTS, _MOST_BYTES = 32_768, 131_072, 64_000_000
 
 #: Labels of a text that no rule matches.
 FALLBACKS: Mapping[Dimension, str] = {"room": DEFAULT_ROOM, "hall": DEFAULT_HALL, "layer": str(DEFAULT_LAYER)}
@@ -68,7 +69,8 @@ def language_of(lines: pl.Series, taxonomy: Taxonomy) -> pl.Series:
 
 def _batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     read = frame["text"].str.len_bytes().fill_null(0).clip(upper_bound=MAX_CHARS).cast(pl.Int64)
-    number = read.cum_sum().to_numpy() // _BATCH_BYTES + np.arange(len(frame)) // _BATCH_TEXTS
+    share = max(len(frame) // pl.thread_pool_size() + 1, _LEAST_TEXTS)
+    number = read.cum_sum().to_numpy() // _MOST_BYTES + np.arange(len(frame)) // min(share, _MOST_TEXTS)
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], len(frame)], strict=True):
         yield frame.slice(int(start), int(stop - start))

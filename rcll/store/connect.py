@@ -73,6 +73,8 @@ class Database:
             return psycopg.connect(self.url, **{k: v for k, v in ours.items() if k not in given} | kwargs)
         except psycopg.OperationalError as error:
             raise Unreachable(_explain(error, given, is_embedded=self.is_embedded)) from None
+        except psycopg.ProgrammingError:  # an option of no sense; libpq's complaint quotes its value
+            raise InputError(f"an option of the database address cannot be used; {_EXPECTED}") from None
 
 
 @contextmanager
@@ -177,6 +179,7 @@ def _explain(error: psycopg.OperationalError, given: dict[str, Any], *, is_embed
         (todo for words, todo in _ADVICE if words in reason), "start the server, or correct RCLL_DATABASE_URL"
     )
     if is_embedded:
-        advice = "run the command again: it starts the embedded server"
+        is_missing = "does not exist" in reason
+        advice = "correct RCLL_DATABASE" if is_missing else "run the command again: it starts the embedded server"
     where = f"{given.get('host', 'the local socket')}:{given.get('port', 5432)}"
     return f"no connection to database '{given.get('dbname', given.get('user', ''))}' at {where}: {reason}; {advice}"

@@ -18,6 +18,7 @@ from rcll.errors import DatabaseError
 from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, UNITS
 from rcll.store.catalog import EmbeddingType, Tenant
 from rcll.store.connect import Connection, Database
+from rcll.store.parts import write_part
 from rcll.store.sql import query
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -75,13 +76,11 @@ def extract_units(
     Returns:
         Paths of parts of at most PART_ROWS units; none where the banks are empty.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     parts: list[Path] = []
     parameters = {"banks": _list(banks), "taxonomy_hash": taxonomy_hash, "all_texts": all_texts}
     for rows in _batched_rows(_unit_pages(database, tenant, parameters)):
-        path = folder / f"units-{len(parts):05d}.parquet"
-        pl.DataFrame(rows, schema=UNITS, orient="row").write_parquet(path)
-        parts.append(path)
+        part = pl.DataFrame(rows, schema=UNITS, orient="row")
+        parts.append(write_part(part, folder / f"units-{len(parts):05d}.parquet"))
     return parts
 
 

@@ -2,7 +2,8 @@ r"""Which literals a pattern cannot do without.
 
 ``required`` reads a pattern in the common form (``rcll.taxonomy.dialect``) and returns literals of which every
 match contains at least one: ``\brate[ -]limit(?:er|ing)?\b`` needs "rate limit" or "rate-limit". One
-Aho-Corasick pass over a text then names the few rules that can match it.
+Aho-Corasick pass over a text then names the few rules that can match it. The mark of capitals reads as the space for
+which it stands, in the literals and in the text to search.
 
 The method is the one of the regex crate's literal extractor and of RE2's FilteredRE2: https://swtch.com/~rsc/regexp/regexp4.html
 """
@@ -69,14 +70,11 @@ _ANYTHING = _Part(None, None)
 
 
 def required(pattern: str) -> Strings | None:
-    """Return literals of which every match contains at least one, None if there are no such.
-
-    The mark of capitals reads as the space for which it stands, in the literals and in the text to search.
-    """
+    """Return literals of which every match contains at least one, None if there are no such."""
     found = _best([_read(pattern)])
     if found is None:
         return None
-    return _without_longer({string.replace(CAPS, " ") for string in found})
+    return _without_longer(found)
 
 
 def spelled_out(pattern: str) -> Strings | None:
@@ -84,7 +82,7 @@ def spelled_out(pattern: str) -> Strings | None:
     return _read(pattern).exact
 
 
-def _without_longer(strings: set[str]) -> Strings:
+def _without_longer(strings: Strings) -> Strings:
     """Drop strings that begin with another one: where they stand, it stands."""
     return frozenset(s for s in strings if not any(s[:n] in strings for n in range(1, len(s))))
 
@@ -136,7 +134,8 @@ def _atom(kind: str, text: str) -> _Part:
 
 def _character(kind: str, text: str) -> str:
     if kind == "hex":
-        return chr(int(text.removeprefix(r"\x"), 16))
+        char = chr(int(text.removeprefix(r"\x"), 16))
+        return " " if char == CAPS else char
     if kind == "escape":
         return "\n" if text == r"\n" else text[1]
     return text
@@ -215,7 +214,7 @@ def expected_share(strings: Strings) -> float:
 
 @lru_cache(maxsize=65_536)
 def _share(string: str) -> float:
-    words = string.replace(CAPS, " ").split()
+    words = string.split()
     if len("".join(words)) < 2:  # noqa: PLR2004 - a letter is nearly everywhere
         return math.inf
     if all(word in _COMMON for word in words):

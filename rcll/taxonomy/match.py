@@ -9,6 +9,7 @@ taken. Most rules are tried on few texts, and most texts against one or two rule
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +115,15 @@ def _in_order(rules: tuple[Rule, ...], lines: pl.Series, candidates: Candidates,
     return found
 
 
-@lru_cache(maxsize=64)
 def program_for(taxonomy: Taxonomy, language: str | None, dimensions: tuple[Dimension, ...]) -> Program:
     """Return the searchable rules that texts of a language see; the same one at every call."""
+    with _building:  # threads that need the same one wait for it
+        return _program(taxonomy, language, dimensions)
+
+
+@lru_cache(maxsize=64)
+def _program(taxonomy: Taxonomy, language: str | None, dimensions: tuple[Dimension, ...]) -> Program:
     return Program([taxonomy.rules_for(language, dimension) for dimension in dimensions])
+
+
+_building = Lock()

@@ -7,6 +7,7 @@ import polars as pl
 from rcll.frames import LABELS, TEXTS, UNITS
 from rcll.stages.classify import ClassifyParams, classify_units
 from rcll.stages.plan import PlanParams, needs_text, plan_labels
+from rcll.store.parts import write_part
 from rcll.taxonomy import Taxonomy
 
 
@@ -36,8 +37,7 @@ def plan_part(units_path: Path, taxonomy: Taxonomy, *, use_layers: bool) -> Path
     )
     planned = plan_labels(units, labels, PlanParams(taxonomy_hash=fingerprint))
     path = units_path.with_name(units_path.name.replace("units-", "plan-"))
-    planned.write_parquet(path)
-    return path
+    return write_part(planned, path)
 
 
 def read_plan(parts: list[Path]) -> pl.LazyFrame:

@@ -50,24 +50,35 @@ def open_place(schema: str) -> Generator[Place]:
         yield places[0]
 
 
-def check_banks(place: Place, banks: Sequence[str] | None) -> None:
-    """Make sure that every named bank exists.
+def places_of(places: Sequence[Place], banks: Sequence[str] | None) -> list[tuple[Place, list[str] | None]]:
+    """Tenants that hold one of the named banks, each with those it holds; all of them where none is named.
 
     Raises:
-        InputError: with the names that come closest.
+        InputError: a bank that no tenant has, with the names that come closest.
     """
     if not banks:
-        return
-    with place.database.connect() as conn:
-        known = list_banks(conn, place.tenant)
+        return [(place, None) for place in places]
+    known: list[str] = []
+    chosen: list[tuple[Place, list[str] | None]] = []
+    for place in places:
+        with place.database.connect() as conn:
+            names = list_banks(conn, place.tenant)
+        known += names
+        if held := sorted(set(banks) & set(names)):
+            chosen.append((place, held))
     for bank in banks:
         if bank not in known:
-            near = difflib.get_close_matches(bank, known, n=3)
-            hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else _some(known)
-            raise InputError(f"bank '{bank}' does not exist in schema '{place.tenant.schema}'; {hint}")
+            raise InputError(f"bank '{bank}' does not exist in {_schemas(places)}; {_hint(bank, known)}")
+    return chosen
 
 
-def _some(known: Sequence[str]) -> str:
+def _schemas(places: Sequence[Place]) -> str:
+    return "schema " + ", ".join(f"'{place.tenant.schema}'" for place in places)
+
+
+def _hint(bank: str, known: Sequence[str]) -> str:
+    if near := difflib.get_close_matches(bank, known, n=3):
+        return f"did you mean {' or '.join(repr(name) for name in near)}?"
     if not known:
         return "there are no banks at all"
     return f"there are {len(known)}, for example '{known[0]}'; see rcll status"

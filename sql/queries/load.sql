@@ -106,8 +106,9 @@ is_held = %(is_held)s
 
 -- name: apply_labels
 -- One short transaction's worth of labels for locked units: write those that still read as planned, remember the
--- old values for undo, file them in the ledger, and say what became of each. Ledger rows are updated or inserted
--- rather than upserted: ON CONFLICT logs every row twice.
+-- old values for undo (once a run: what the unit was before it), file them in the ledger, and say what became of
+-- each. Rows are looked up one by one (LATERAL … LIMIT 1 keeps the planner from reading all that the run has logged),
+-- and updated or inserted rather than upserted: ON CONFLICT writes twice to WAL.
 WITH judged AS MATERIALIZED (
     {judged_rows}
 ), written AS (
@@ -120,8 +121,9 @@ WITH judged AS MATERIALIZED (
     SELECT %(run_id)s::uuid, j.unit_id, j.bank_id, j.old_room, j.old_hall, j.old_layer, j.room, j.hall,
            j.stored_layer, j.old_ledger
     FROM judged j
-    WHERE j.outcome = 'written'
-      AND NOT EXISTS (SELECT FROM {changes} c WHERE c.run_id = %(run_id)s::uuid AND c.unit_id = j.unit_id)
+    LEFT JOIN LATERAL (SELECT true AS is_logged FROM {changes} c
+                       WHERE c.run_id = %(run_id)s::uuid AND c.unit_id = j.unit_id LIMIT 1) c ON true
+    WHERE j.outcome = 'written' AND c.is_logged IS NULL
 ), refiled AS (
     UPDATE {ledger} l SET {ledger_changes}
       FROM judged j

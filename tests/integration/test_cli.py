@@ -169,3 +169,37 @@ def test_migrate_there_and_back(rcll, legacy):
     assert rcll("migrate", "--down", "--yes", **url)[0] == 0
     with legacy.connect() as conn:
         assert conn.execute(columns).fetchone() == (0,)
+
+
+def test_demo_never_touches_the_users_own_database(rcll, legacy, tmp_path):
+    """An address in rcll.toml does not lead the demo astray; a wrong file of settings stops every command."""
+    (tmp_path / "rcll.toml").write_text(f'database_url = "{legacy.url}"\ncloset_threshold = 5000\n')
+    code, out, err = rcll("demo", "--json")
+    assert code == 0, err
+    assert json.loads(out)["labels"]["n_units"] > 1000
+    with legacy.connect() as conn:
+        assert not read_tenants(conn)[0].migrated
+    (tmp_path / "rcll.toml").write_text("closet_threshold =\n")
+    _refused(rcll("status"), 2, "rcll.toml cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("RCLL_TUNNEL_PAIRS", "nonsense", "is no JSON"),
+        ("RCLL_CONFIG", "/nowhere/rcll.toml", "which is no file"),
+        ("RCLL_DATABASE_URL", "postgresql://a:hunter2@127.0.0.1:9/x?connect_timeout=s3cr3t", "an option of the"),
+    ],
+)
+def test_settings_of_nonsense(rcll, variable, value, expected):
+    """Each is one line that names what cannot be used and quotes no value that may be secret."""
+    outcome = rcll("status", **{variable: value})
+    _refused(outcome, 2, expected)
+    assert "s3cr3t" not in outcome[2]
+    assert "hunter2" not in outcome[2]
+
+
+def test_lists_of_an_unknown_bank(rcll, legacy):
+    """Closets and tunnels refuse a bank that does not exist, as plan does."""
+    for command in ("closets", "tunnels"):
+        _refused(rcll(command, "--bank", "alic", RCLL_DATABASE_URL=legacy.url), 2, "did you mean 'alice'")

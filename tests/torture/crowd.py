@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rcll.store.checks import run_checks
 from rcll.store.connect import Database
@@ -102,7 +102,7 @@ class Crowd:
         self._shares = {work: ids[number :: len(works)] for number, work in enumerate(works)}
         self._threads = [threading.Thread(target=self._work, args=(work,)) for work in works]
 
-    def __enter__(self) -> "Crowd":
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
@@ -137,7 +137,8 @@ class Crowd:
         tables = ["memory_units", "invalidated_memory_units"]
         for source, target in [tables, tables[::-1]][: 1 + (rnd.random() < 0.8)]:
             with conn.transaction():
-                conn.execute(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source} WHERE id = %s", [unit_id])
+                copy = f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {source} WHERE id = %s"
+                conn.execute(copy, [unit_id])
                 conn.execute(f"DELETE FROM {source} WHERE id = %s", [unit_id])
             time.sleep(rnd.uniform(0, 0.02))
 
@@ -150,7 +151,7 @@ class Crowd:
         set_explicit(conn, self._walk.tenant, [unit_id], room=room)
         self.people[unit_id] = room
 
-    def _touch(self, conn: Any, unit_id: str, rnd: random.Random) -> None:
+    def _touch(self, conn: Any, _: str, rnd: random.Random) -> None:
         """Ten other columns in one transaction, in any order, as the server does after a recall."""
         with conn.transaction():
             for other in rnd.sample(self._shares[self._touch], 10):

@@ -15,18 +15,23 @@ from tests.integration.walks import Walk, migrated
 
 def main(url: str, folder: str, rate: str = "") -> int:
     """Migrate, plan and apply."""
-    print("begun", flush=True)
+    _say("begun")
     database = Database(url, is_embedded=False)
     try:
         walk = Walk(database, migrated(database), Path(folder))
         changes = walk.plan()
-        print("loading", flush=True)
+        _say("loading")
         walk.apply(changes, limits=LoadLimits(rows_per_second=float(rate) if rate else None))
     except RcllError as error:
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    print("done", flush=True)
+    _say("done")
     return 0
+
+
+def _say(word: str) -> None:
+    sys.stdout.write(word + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

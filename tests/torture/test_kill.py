@@ -6,59 +6,47 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from rcll.errors import RcllError
 from rcll.store.connect import Database
 from rcll.store.embedded import EmbeddedServer
+from rcll.store.lease import hold_banks
+from rcll.store.load import apply_changes
 from tests.integration.servers import postmaster_pid
-from tests.integration.walks import Walk, migrated
+from tests.integration.walks import BANKS, Walk, migrated
 from tests.torture.crowd import Job, assert_finished, end_state, expire_leases, fill_packed
 
-
-@pytest.fixture(scope="module")
-def undisturbed(make_template):
-    """Return ``undisturbed(walk)``: what a run makes of this copy when nothing happens, computed once, and how long."""
-    known = {}
-
-    def look(walk, folder):
-        if not known:
-            start = time.monotonic()
-            job = Job(walk.database.url, folder)
-            job.wait_for("begun")
-            begun = time.monotonic()
-            code, err = job.end()
-            assert code == 0, err
-            known["seconds"] = time.monotonic() - begun
-            known["start"] = begun - start
-            walk.tenant = migrated(walk.database)
-            known["state"] = end_state(walk)
-        return known
-
-    return look
+LOAD_SECONDS = 2.0
 
 
-def test_rcll_killed_at_random_moments(packed, clone, counts, rnd, tmp_path, undisturbed):
+def test_rcll_killed_at_random_moments(packed, clone, counts, rnd, tmp_path):
     """Wherever it dies (migration, reading, writing), the next run finishes: same end, nothing twice."""
-    wanted = undisturbed(Walk(clone(packed), None, tmp_path / "undisturbed"), tmp_path / "u")
+    database = clone(packed)
+    undisturbed = Walk(database, migrated(database), tmp_path / "undisturbed")
+    undisturbed.run()
+    wanted = end_state(undisturbed)
     written = []
     for number in range(counts.kills):
         database = clone(packed)
-        job = Job(database.url, tmp_path / f"killed-{number}")
+        job = Job(database.url, tmp_path / f"killed-{number}", str(counts.n_units / LOAD_SECONDS))
         job.wait_for("begun")
-        moment = rnd.uniform(0, wanted["seconds"])
-        time.sleep(moment)
+        if number % 3:
+            job.wait_for("loading")
+        time.sleep(rnd.uniform(0, LOAD_SECONDS))
         job.end(signal.SIGKILL)
         walk = Walk(database, migrated(database), tmp_path / f"rerun-{number}")
         expire_leases(walk)
         written.append(walk.rows("SELECT count(*) FROM rcll_changes")[0][0])
         walk.run()
-        assert end_state(walk) == wanted["state"], f"killed after {moment:.2f} s"
+        assert end_state(walk) == wanted, f"killed after {written[-1]} labels"
         assert_finished(walk)
-    print(f"labels written before the kills: {written}")
+    assert max(written) > 0
 
 
+@pytest.mark.full
 def test_program_killed_at_random_moments(packed, clone, counts, rnd, tmp_path):
     """The same for rcll reorganize with closets and tunnels; what a killed run left is closed as failed."""
     database = clone(packed)
@@ -89,13 +77,12 @@ def test_server_killed_at_random_moments(home, counts, rnd, tmp_path):
     """The server dies at random moments of the load; what was committed may be lost at its end, never half."""
     with EmbeddedServer(home) as server:
         fill_packed(Database(server.url(), is_embedded=True), counts.n_units)
-        fresh = Walk(Database(server.url(), is_embedded=True), None, tmp_path / "fresh")
         for number in range(counts.server_kills):
             url = server.url()
-            job = Job(url, tmp_path / f"job-{number}")
+            job = Job(url, tmp_path / f"job-{number}", str(counts.n_units / LOAD_SECONDS))
             job.wait_for("begun")
             job.wait_for("loading")
-            time.sleep(rnd.uniform(0, 1.5))
+            time.sleep(rnd.uniform(0, LOAD_SECONDS))
             os.kill(postmaster_pid(home), signal.SIGKILL)
             code, err = job.end()
             assert code in (0, 1), err
@@ -110,7 +97,6 @@ def test_server_killed_at_random_moments(home, counts, rnd, tmp_path):
                 walk.do("TRUNCATE rcll_labels, rcll_changes, rcll_runs")
                 walk.do("UPDATE memory_units SET room = 'general', hall = 'fact'")
                 walk.do("VACUUM (FULL) memory_units")
-        del fresh
 
 
 def test_run_says_what_happened_when_its_server_is_gone(home, tmp_path):
@@ -120,14 +106,8 @@ def test_run_says_what_happened_when_its_server_is_gone(home, tmp_path):
         fill_packed(database, 300)
         walk = Walk(database, migrated(database), tmp_path)
         changes = walk.plan()
-        with pytest.raises(RcllError, match="run again|run the command again"):
-            from rcll.store.lease import hold_banks
-            from rcll.store.ledger import start_run
-            from rcll.store.load import apply_changes
-
-            with database.connect() as conn:
-                run_id = start_run(conn, walk.tenant, kind="reorganize", taxonomy_hash="T", parameters={})
-            with hold_banks(database, walk.tenant, ["alice", "bob"], run_id) as lease:
-                os.kill(postmaster_pid(home), signal.SIGKILL)
-                time.sleep(0.5)
+        with hold_banks(database, walk.tenant, BANKS, uuid4()) as lease:
+            os.kill(postmaster_pid(home), signal.SIGKILL)
+            time.sleep(0.5)
+            with pytest.raises(RcllError, match=r"run again|run the command again"):
                 apply_changes(database, walk.tenant, changes, lease, taxonomy_hash="T")

@@ -127,10 +127,10 @@ def test_batches_and_threads_do_not_matter(monkeypatch):
     """Cut into batches by number or by bytes, the labels are the same."""
     texts = frame(*MIXED * 20)
     whole = classify_units(texts, SMALL)
-    monkeypatch.setattr(classify, "_BATCH_TEXTS", 7)
+    monkeypatch.setattr(classify, "_MOST_TEXTS", 7)
     assert classify_units(texts, SMALL).equals(whole)
-    monkeypatch.setattr(classify, "_BATCH_TEXTS", 1_000_000)
-    monkeypatch.setattr(classify, "_BATCH_BYTES", 100)
+    monkeypatch.setattr(classify, "_MOST_TEXTS", 1_000_000)
+    monkeypatch.setattr(classify, "_MOST_BYTES", 100)
     assert classify_units(texts, SMALL).equals(whole)
 
 

@@ -103,7 +103,7 @@ def test_spelled_out_strings_are_all_there_are(pattern, texts):
     for line in normalise_texts(pl.Series(texts)):
         found = python(common).search(line)
         if strings is not None and found:
-            assert found[0] in strings
+            assert found[0].replace("\x02", " ") in strings
 
 
 def test_required_literals_are_selective():

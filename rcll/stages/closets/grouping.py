@@ -18,7 +18,7 @@ from rcll.stages.similarity import Floats
 
 #: Rounds in which the members of new groups may still move; they seldom need four.
 _ROUNDS = 8
-#: Units that are linked pair by pair at a time; a larger heap of repeats is linked cell by cell.
+#: Units that are linked pair by pair at a time; a larger heap of repeats falls apart first.
 _LINKED_UNITS = 500
 #: Groups with which a unit is compared while new groups settle.
 _SHORTLIST = 3
@@ -36,7 +36,6 @@ class Room:
     left: Ints
     right: Ints
     value: Floats
-    cell: Ints
 
 
 def survey_room(units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -> Room:
@@ -47,15 +46,15 @@ def survey_room(units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -
     evidence = gather_evidence(units, embeddings, params)
     near = find_neighbours(evidence, params)
     evidence = evidence.with_baseline(baseline(near, params))
-    units, likeness = near.units[:, : params.n_linked], near.likeness[:, : params.n_linked].ravel()
-    left, right = np.repeat(np.arange(len(evidence)), units.shape[1]), units.ravel()
+    right, likeness = near.units[:, : params.n_linked].ravel(), near.likeness[:, : params.n_linked].ravel()
+    left = np.repeat(np.arange(len(evidence)), len(right) // max(1, len(evidence)))
     there = right >= 0
     left, right, likeness = left[there], right[there], likeness[there]
     value = likeness + evidence.context(left, right)
     kept = value >= params.member_evidence
     left, right, value = np.r_[left[kept], right[kept]], np.r_[right[kept], left[kept]], value[kept]
     key, first = np.unique(left * len(evidence) + right, return_index=True)
-    return Room(evidence, *np.divmod(key, len(evidence)), np.r_[value, value][first], near.cell)
+    return Room(evidence, *np.divmod(key, len(evidence)), np.r_[value, value][first])
 
 
 def complete_groups(room: Room, labels: Ints, params: ClosetParams, *, may_found: bool = True) -> Ints:
@@ -100,9 +99,9 @@ def _found(room: Room, labels: Ints, params: ClosetParams) -> Ints:
     """Make groups of the free units, if enough of them agree."""
     free = labels < 0
     among = free[room.left] & free[room.right]
-    left, right = room.left[among], room.right[among]
-    agree = room.value[among] >= params.member_evidence + params.seed_margin
-    found = _numbered(_seeds(room, left[agree], right[agree], params), len(labels))
+    left, right, value = room.left[among], room.right[among], room.value[among]
+    agree = value >= params.member_evidence + params.seed_margin
+    found = _numbered(_seeds(room, left[agree], right[agree], value[agree], params), len(labels))
     scores = _Scores(room.evidence)
     for _ in range(_ROUNDS):
         members = np.flatnonzero(found >= 0)
@@ -188,23 +187,25 @@ def _shortlist(units: Ints, groups: Ints, labels: Ints) -> tuple[Ints, Ints]:
     return units[chosen], groups[chosen]
 
 
-def _seeds(room: Room, left: Ints, right: Ints, params: ClosetParams) -> list[Ints]:
+def _seeds(room: Room, left: Ints, right: Ints, value: Floats, params: ClosetParams) -> list[Ints]:
     """Average linkage inside each connected part of the pairs that agree, cut where the mean falls short.
 
     No cluster of average linkage spans two parts, since a mean above the bar takes a pair above it.
     """
     limit = params.member_evidence + params.seed_margin
     seeds: list[Ints] = []
-    for members, evidence in _compared_parts(room, left, right, params):
+    for members, evidence in _compared_parts(room, left, right, value, params):
         top = float(evidence.max())
         tree = linkage(top - evidence, "average")
         seeds += [members[part] for part in _cut(tree, top - limit, params)]
     return seeds
 
 
-def _compared_parts(room: Room, left: Ints, right: Ints, params: ClosetParams) -> Iterator[tuple[Ints, Floats]]:
+def _compared_parts(
+    room: Room, left: Ints, right: Ints, value: Floats, params: ClosetParams
+) -> Iterator[tuple[Ints, Floats]]:
     """Connected parts with the evidence of all their pairs in condensed form."""
-    parts = [part for part in _connected(room, left, right) if len(part) >= params.min_members]
+    parts = [part for part in _connected(left, right, value) if len(part) >= params.min_members]
     small = [part for part in parts if len(part) <= _SMALL]
     corners = [np.triu_indices(len(part), 1) for part in small]
     ones = np.concatenate([part[i] for part, (i, _) in zip(small, corners, strict=True)] or [left[:0]])
@@ -217,16 +218,29 @@ def _compared_parts(room: Room, left: Ints, right: Ints, params: ClosetParams) -
             yield part, squareform(evidence, checks=False)
 
 
-def _connected(room: Room, left: Ints, right: Ints) -> Iterator[Ints]:
-    """Connected parts of the given pairs, each ascending; a huge one falls apart into its coarse cells."""
-    n_units = len(room.evidence)
-    graph = csr_matrix((np.ones(len(left), np.bool_), (left, right)), (n_units, n_units))
+def _connected(left: Ints, right: Ints, value: Floats) -> Iterator[Ints]:
+    """Connected parts of the given pairs, each ascending.
+
+    A huge part falls apart where the weaker half of its pairs is left out, again and again; copies, which no
+    pair tells apart, are cut anywhere. What is lost by that is free for the next round.
+    """
+    if not len(left):
+        return
+    units, place = np.unique(np.r_[left, right], return_inverse=True)
+    one, other = place[: len(left)], place[len(left) :]
+    graph = csr_matrix((np.ones(len(left), np.bool_), (one, other)), (len(units), len(units)))
     _, part = connected_components(graph, directed=False)
-    size = np.bincount(part)
-    key = part * (int(room.cell.max(initial=0)) + 1) + np.where(size[part] > _LINKED_UNITS, room.cell, 0)
-    order = np.argsort(key, kind="stable")
-    for members in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-        if len(members) > 1:
+    order = np.argsort(part, kind="stable")
+    for inner in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+        members = units[inner]
+        if len(members) <= _LINKED_UNITS:
+            yield members
+            continue
+        inside = part[one] == part[inner[0]]
+        strong = inside & (value > np.median(value[inside]))
+        if strong.any():
+            yield from _connected(left[strong], right[strong], value[strong])
+        else:
             yield from np.array_split(members, -(-len(members) // _LINKED_UNITS))
 
 

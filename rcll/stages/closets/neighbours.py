@@ -35,19 +35,16 @@ class Neighbours:
     Attributes:
         units: (n, k) the nearest first; -1 where there are fewer.
         likeness: (n, k) float32 log odds from vectors and words alone; -inf where there are fewer.
-        cell: (n,) coarse cell of each unit; all 0 in an ordinary room.
     """
 
     units: Ints
     likeness: Floats
-    cell: Ints
 
 
 def find_neighbours(room: Evidence, params: ClosetParams) -> Neighbours:
     """Find the ``params.n_neighbours`` most alike units of each unit."""
     if len(room) <= params.exact_units:
-        units, likeness = _among_all(room, params.n_neighbours)
-        return Neighbours(units, likeness, np.zeros(len(room), np.intp))
+        return _among_all(room, params.n_neighbours)
     return _among_cells(room, params)
 
 
@@ -68,7 +65,7 @@ def baseline(neighbours: Neighbours, params: ClosetParams) -> Floats:
     return (params.baseline * (own * mean + (1 - own) * mean.mean())).astype(np.float32)
 
 
-def _among_all(room: Evidence, n_neighbours: int) -> tuple[Ints, Floats]:
+def _among_all(room: Evidence, n_neighbours: int) -> Neighbours:
     n_found = min(n_neighbours, max(0, len(room) - 1))
     units = np.full((len(room), n_found), -1, np.intp)
     likeness = np.full((len(room), n_found), -np.inf, np.float32)
@@ -79,7 +76,7 @@ def _among_all(room: Evidence, n_neighbours: int) -> tuple[Ints, Floats]:
         found += ties[rows] @ ties.T
         found[np.arange(len(rows)), rows] = -np.inf
         units[rows], likeness[rows] = _best(found, np.arange(len(room)), n_found)
-    return units, likeness
+    return Neighbours(units, likeness)
 
 
 def _tie_breakers(n_units: int) -> Floats:
@@ -108,7 +105,7 @@ def _among_cells(room: Evidence, params: ClosetParams) -> Neighbours:
     sketch = np.hstack([_sketch(room.lexical), _tie_breakers(len(room))])
     near = _nearest_cells(room.dense, sketch, params)
     best, guess = _search_cells(room.dense, sketch, near, _OVERFULL * params.cell_units)
-    return Neighbours(*_compared(room, best, guess, params.n_neighbours), near[:, 0].astype(np.intp))
+    return _compared(room, best, guess, params.n_neighbours)
 
 
 def _search_cells(
@@ -178,7 +175,7 @@ def _nearest_cells(dense: Floats, sketch: Floats, params: ClosetParams) -> NDArr
     return np.concatenate([cells for cells, _ in near]).astype(np.int32)
 
 
-def _compared(room: Evidence, units: NDArray[np.int32], guess: Floats, n_neighbours: int) -> tuple[Ints, Floats]:
+def _compared(room: Evidence, units: NDArray[np.int32], guess: Floats, n_neighbours: int) -> Neighbours:
     """Exact likeness of the best guesses; the nearest of them."""
     shape = (len(units), n_neighbours)
     found, likeness = np.full(shape, -1, np.intp), np.full(shape, -np.inf, np.float32)
@@ -190,7 +187,7 @@ def _compared(room: Evidence, units: NDArray[np.int32], guess: Floats, n_neighbo
         width = min(n_neighbours, exact.shape[1])
         place, likeness[i:j, :width] = _best(exact, np.arange(exact.shape[1]), width)
         found[i:j, :width] = np.take_along_axis(units[i:j], place, axis=1)
-    return found, likeness
+    return Neighbours(found, likeness)
 
 
 def _spans(n: int, step: int) -> list[tuple[int, int]]:

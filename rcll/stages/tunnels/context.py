@@ -4,6 +4,8 @@ A pair is judged by the overlap of the two circles of mutual neighbours (k-recip
 Cao and Li, CVPR 2017) and by the best third unit that is a friend of both. One vague likeness gives neither.
 """
 
+from typing import cast
+
 import numpy as np
 
 from rcll.stages.similarity import Floats
@@ -39,7 +41,7 @@ def agreement(pairs: Pairs, alike: Floats, n_units: int, circles: tuple[int, ...
     overlap = overlap.round(5)
     units, weights = _friends(pairs, overlap, n_units)
     _, best = _compare(units, weights, pairs)
-    return ((overlap + best) / 2).round(5)
+    return cast("Floats", ((overlap + best) / 2).round(5))
 
 
 def _circle(pairs: Pairs, alike: Floats, n_units: int, size: int) -> tuple[Ints, Floats]:
@@ -81,7 +83,7 @@ def _listed(source: Ints, target: Ints, weight: Floats, n_units: int, width: int
     source, target, weight = source[order], target[order], weight[order]
     nth = np.arange(len(source)) - np.searchsorted(source, source)
     units[source, nth], weights[source, nth] = target, weight
-    return units, weights
+    return cast("tuple[Ints, Floats]", (units, weights))
 
 
 def _compare(units: Ints, weights: Floats, pairs: Pairs) -> tuple[Floats, Floats]:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr
 
 from rcll.errors import RcllError
 from rcll.frames import LINK_UNITS, TUNNELS, require_schema
 from rcll.stages.similarity import Floats, pair_cosines
 from rcll.stages.tunnels.context import agreement, likeness, ranks
 from rcll.stages.tunnels.copies import Copies, copied_pairs, families, fold_copies
-from rcll.stages.tunnels.neighbours import Ints, add_pairs, centred, mean_and_spread, nearest_pairs
+from rcll.stages.tunnels.neighbours import Ints, add_pairs, centred, nearest_pairs, sample_cosines
 from rcll.stages.tunnels.params import TunnelParams
 from rcll.stages.tunnels.policy import Bools
 from rcll.stages.tunnels.relation import relate
@@ -78,7 +77,7 @@ def link_units(units: pl.DataFrame, embeddings: Floats, allowed: Bools, params: 
 def _prepare(units: pl.DataFrame, embeddings: Floats, allowed: Bools, names: pl.Series) -> _Room:
     bank = names.search_sorted(units["bank_id"]).to_numpy().astype(np.intp)
     order = units["unit_id"].arg_sort().to_numpy()
-    order = order[allowed.any(axis=1)[bank[order]]]
+    order = order[np.asarray(allowed.any(axis=1))[bank[order]]]
     texts = units["text"].fill_null("")
     copies = fold_copies(texts[order].to_list(), bank[order])
     rows = order[copies.first]
@@ -87,20 +86,19 @@ def _prepare(units: pl.DataFrame, embeddings: Floats, allowed: Bools, names: pl.
 
 def _find(room: _Room, allowed: Bools, params: TunnelParams) -> tuple[_Links, Bools]:
     """The tunnels, and which units are one of a series."""
-    mean, spread = mean_and_spread(room.vectors, params.seed)
-    pairs = nearest_pairs(room.vectors, room.bank, allowed, mean + spread, params)
-    met = room.terms.together(params.n_together)
-    pairs = add_pairs(pairs, met, room.vectors, room.bank, allowed, mean + spread)
+    usual = sample_cosines(room.vectors, params.seed)
+    chance = params.max_chance / max(2, len(room.bank))
+    floor = usual.exceeded_by(chance)
+    pairs = nearest_pairs(room.vectors, room.bank, allowed, floor, params)
+    pairs = add_pairs(pairs, room.terms.together(params.n_together), room.vectors, room.bank, allowed, floor)
     rarity = room.terms.shared(pairs.left, pairs.right)
-    deviations = (pairs.cosine - mean) / spread
-    alike = likeness(deviations, rarity)
+    alike = likeness((pairs.cosine - usual.mean) / usual.spread, rarity)
     agree = agreement(pairs, alike, len(room.bank), params.friends)
     share = room.terms.share(pairs.left, pairs.right, rarity)
     retold = share >= params.near_identical
     family, boilerplate = families(room.copies, pairs, retold)
     one_family = family[pairs.left] == family[pairs.right]
-    chance = params.max_chance / max(2, len(room.bank))
-    good = (agree >= params.min_agreement) & (rarity > 0) & (len(room.bank) ** -rarity <= chance) & (ndtr(-deviations) <= chance)
+    good = (agree >= params.min_agreement) & (rarity > 0) & (len(room.bank) ** -rarity <= chance)
     good &= one_family | ~(boilerplate[pairs.left] | boilerplate[pairs.right])
     good |= retold | (room.copies.template[pairs.left] == room.copies.template[pairs.right])
     good &= allowed[room.bank[pairs.left], room.bank[pairs.right]]
@@ -116,7 +114,7 @@ def _mutual(left: Ints, right: Ints, score: Floats, params: TunnelParams) -> _Li
     """Links that are among the best of both ends."""
     rank = ranks(np.concatenate([left, right]), np.concatenate([right, left]), np.concatenate([score, score]))
     both = rank.reshape(2, -1).T + 1
-    return _Links(left, right, score, both).take((both <= params.n_mutual).all(axis=1))
+    return _Links(left, right, score, both).take(np.asarray((both <= params.n_mutual).all(axis=1)))
 
 
 def _with_copies(links: _Links, left: Ints, right: Ints) -> _Links:
@@ -151,7 +149,7 @@ def _choose(links: _Links, bank: Ints, family: Ints, params: TunnelParams) -> _L
 def _as_frame(room: _Room, links: _Links, series: Bools) -> pl.DataFrame:
     texts, unit_ids, banks = (room.units[name].to_list() for name in ("text", "unit_id", "bank_id"))
     cosine = pair_cosines(room.vectors, links.left, room.vectors, links.right)
-    has_vectors = room.vectors.any(axis=1)
+    has_vectors = np.asarray(room.vectors.any(axis=1))
     terms = room.terms.in_common(links.left, links.right, _SHOWN_TERMS)
     rows: list[tuple[str, str, str, str, str, float, str]] = []
     for i, (left, right) in enumerate(zip(links.left.tolist(), links.right.tolist(), strict=True)):

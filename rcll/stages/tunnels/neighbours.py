@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +13,24 @@ from rcll.stages.tunnels.policy import Bools
 
 Ints = NDArray[np.intp]
 
-#: Cosines are compared on this grid, so that the last bits of a product, which depend on the number of
-#: threads, seldom decide; ties go to the smaller row.
-_GRID = 2**16
+#: Components of vectors are multiples of 1 / _GRID. Products of two of them are multiples of 2**-22, and so are
+#: all their partial sums, which stay below 2: float32 holds them without rounding. A cosine is therefore the
+#: same number whatever the order of additions, the blocks, the processor or the number of threads; it is off
+#: by .0002 from that of the unrounded vectors.
+_GRID = 2**11
 #: Rows and columns of one product: 4 MB, which stays in the cache.
 _ROWS, _COLUMNS = 2_048, 512
 #: A centred vector shorter than this is rounding: the room's vectors are all alike.
 _ROUNDING = 1e-3
-_SAMPLED_PAIRS = 100_000
+#: Units with which the cells are learnt, for each cell, and how often they are moved to the mean of their own.
+_LEARNT_FROM, _MOVES = 32, 4
+_SAMPLED_PAIRS = 400_000
 #: Spread of cosines in rooms of several embedders (wordllama .11, MiniLM .13), and how many pairs it counts
 #: for: in a room of ten units the few that match are half of what could be measured.
 _USUAL_SPREAD, _USUAL_PAIRS = 0.12, 200
-_NOBODY = -1
+_NOBODY, _LOW = -1, 0xFFFFFFFF
+#: How often the neighbours of neighbours are looked at after the cells; each round finds half of what is missing.
+_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Pairs:
 
 
 def centred(embeddings: Floats) -> Floats:
-    """Rows of length one about the room's mean; all zero where there is no vector or nothing of its own.
+    """Rows of length one about the room's mean, on the grid; all zero where there is no vector or nothing of its own.
 
     All texts of a room share its topic, and with it a large common part of their vectors.
     """
@@ -54,23 +61,43 @@ def centred(embeddings: Floats) -> Floats:
     if present.any():
         rows -= rows.sum(axis=0, dtype=np.float64).astype(np.float32) / np.float32(present.sum())
     rows[~present | (np.einsum("ij,ij->i", rows, rows) < _ROUNDING**2)] = 0
-    return unit_rows(rows)
+    return on_grid(unit_rows(rows))
 
 
-def mean_and_spread(vectors: Floats, seed: int) -> tuple[float, float]:
-    """Mean and standard deviation of the cosine of two units of the room, drawn at random."""
+def on_grid(rows: Floats) -> Floats:
+    """Round rows of length one in place, so that their products are exact."""
+    rows *= _GRID
+    np.rint(rows, out=rows)
+    rows /= _GRID
+    return rows
+
+
+class Cosines(NamedTuple):
+    """How alike two units of the room are by chance: the cosines of pairs drawn at random."""
+
+    mean: float
+    spread: float
+    sample: Floats
+
+    def exceeded_by(self, share: float) -> float:
+        """Cosine that so large a share of the pairs exceeds; below all of them where there is no pair."""
+        return float(np.quantile(self.sample, 1 - min(1.0, share))) if len(self.sample) else -1.0
+
+
+def sample_cosines(vectors: Floats, seed: int) -> Cosines:
+    """Look at pairs of the room: all of a small one, some of a large one."""
     present = np.flatnonzero(vectors.any(axis=1))
-    if len(present) ** 2 <= _SAMPLED_PAIRS:
+    if len(present) ** 2 <= 2 * _SAMPLED_PAIRS:
         left, right = np.triu_indices(len(present), 1)
     else:
         left, right = np.random.default_rng(seed).integers(0, len(present), (2, _SAMPLED_PAIRS))
     apart = left != right
-    cosine = pair_cosines(vectors, present[left[apart]], vectors, present[right[apart]]).astype(np.float64)
+    cosine = pair_cosines(vectors, present[left[apart]], vectors, present[right[apart]])
     if not len(cosine):
-        return 0.0, _USUAL_SPREAD
+        return Cosines(0.0, _USUAL_SPREAD, cosine)
     weight = len(cosine) / (len(cosine) + _USUAL_PAIRS)
-    spread = np.sqrt(weight * cosine.var() + (1 - weight) * _USUAL_SPREAD**2)
-    return round(float(cosine.mean()), 5), round(float(spread), 5)
+    spread = np.sqrt(weight * cosine.var(dtype=np.float64) + (1 - weight) * _USUAL_SPREAD**2)
+    return Cosines(float(cosine.mean(dtype=np.float64)), float(spread), cosine)
 
 
 def nearest_pairs(vectors: Floats, bank: Ints, allowed: Bools, floor: float, params: TunnelParams) -> Pairs:
@@ -85,25 +112,37 @@ def nearest_pairs(vectors: Floats, bank: Ints, allowed: Bools, floor: float, par
         floor: smallest cosine that counts.
         params: how many, and how a large room is searched.
     """
-    around = _Nearest(len(vectors), params.n_neighbours, floor)
-    abroad = _Nearest(len(vectors), params.n_abroad, floor)
-    related = _related(allowed)
-    for rows, columns in _portions(vectors, params):
-        cosine = vectors[rows] @ vectors[columns].T
-        np.rint(cosine * _GRID, out=cosine)
-        cosine[rows[:, None] == columns[None, :]] = -np.inf
-        around.offer(rows, columns, cosine, related, bank)
-        abroad.offer(rows, columns, cosine, allowed, bank)
+    around = _Nearest(len(vectors), params.n_neighbours, _related(allowed), bank)
+    abroad = _Nearest(len(vectors), params.n_abroad, allowed, bank)
+
+    def compare(rows: Ints, columns: Ints) -> None:
+        for i, j in _blocks(len(rows), len(columns)):
+            cosine = vectors[rows[i]] @ vectors[columns[j]].T
+            bar = np.minimum(around.bar(rows[i], floor), abroad.bar(rows[i], floor))
+            row, column = np.nonzero(cosine > bar[:, None])
+            found = rows[i][row], columns[j][column], cosine[row, column]
+            around.take(*found)
+            abroad.take(*found)
+
+    present = np.flatnonzero(vectors.any(axis=1))
+    if len(present) <= params.exact_units:
+        compare(present, present)
+    else:
+        cells = find_cells(vectors, present, params)
+        for home, visitors in cells:
+            compare(np.concatenate([home, visitors]), home)
+        for _ in range(_ROUNDS):
+            around.take_reverse()
+            for home, _ in cells:
+                compare(home, around.around(home))
     return _united([around.edges(), abroad.edges()])
 
 
-def add_pairs(
-    pairs: Pairs, met: tuple[Ints, Ints], vectors: Floats, bank: Ints, allowed: Bools, floor: float
-) -> Pairs:
+def add_pairs(pairs: Pairs, met: tuple[Ints, Ints], vectors: Floats, bank: Ints, allowed: Bools, floor: float) -> Pairs:
     """Pairs with some more that met otherwise than by vectors, under the same conditions."""
     may_meet = _related(allowed)[bank[met[0]], bank[met[1]]]
     left, right = met[0][may_meet], met[1][may_meet]
-    cosine = (np.rint(pair_cosines(vectors, left, vectors, right) * _GRID) / _GRID).astype(np.float32)
+    cosine = pair_cosines(vectors, left, vectors, right)
     near = cosine > max(floor, 0)
     return _united([(pairs.left, pairs.right, pairs.cosine), (left[near], right[near], cosine[near])])
 
@@ -115,35 +154,52 @@ def _related(allowed: Bools) -> Bools:
 class _Nearest:
     """The k nearest of each unit so far; a key holds the cosine above the row, so that larger is nearer."""
 
-    def __init__(self, n_units: int, k: int, floor: float) -> None:
-        self.floor = np.float32(max(floor, 0) * _GRID)
+    def __init__(self, n_units: int, k: int, may_meet: Bools, bank: Ints) -> None:
         self.keys = np.full((n_units, k), _NOBODY, dtype=np.int64)
+        self.may_meet, self.bank = may_meet, bank
 
-    def offer(self, rows: Ints, columns: Ints, cosine: Floats, may_meet: Bools, bank: Ints) -> None:
-        """Take those of the columns that are nearer than what the rows have."""
+    def bar(self, rows: Ints, floor: float) -> Floats:
+        """Cosine that a newcomer must exceed."""
         worst = self.keys[rows, -1]
-        bar = np.where(worst == _NOBODY, self.floor, (worst >> 32).astype(np.float32))
-        row, column = np.nonzero(cosine > bar[:, None])
-        meets = may_meet[bank[rows[row]], bank[columns[column]]]
-        row, column = row[meets], column[meets]
-        if not len(row):
-            return
-        keys = (cosine[row, column].astype(np.int64) << 32) | (0xFFFFFFFF - columns[column])
-        touched, place = np.unique(row, return_inverse=True)
+        return np.where(worst == _NOBODY, max(floor, 0), (worst >> 32) / _GRID**2).astype(np.float32)
+
+    def take(self, row: Ints, column: Ints, cosine: Floats) -> None:
+        """Let those in that are nearer than what their rows have."""
+        good = (row != column) & self.may_meet[self.bank[row], self.bank[column]]
+        row, keys = row[good], ((cosine[good] * _GRID**2).astype(np.int64) << 32) | (_LOW - column[good])
+        good = keys > self.keys[row, -1]
+        row, keys = row[good], keys[good]
+        touched = np.unique(row)
         k = self.keys.shape[1]
-        owner = np.concatenate([place, np.repeat(np.arange(len(touched)), k)])
-        keys = np.concatenate([keys, self.keys[rows[touched]].ravel()])
+        owner = np.concatenate([row, np.repeat(touched, k)])
+        keys = np.concatenate([keys, self.keys[touched].ravel()])
         order = np.lexsort((-keys, owner))
         owner, keys = owner[order], keys[order]
+        again = (owner[1:] == owner[:-1]) & (keys[1:] == keys[:-1]) & (keys[1:] != _NOBODY)
+        owner, keys = np.delete(owner, np.flatnonzero(again) + 1), np.delete(keys, np.flatnonzero(again) + 1)
         nth = np.arange(len(owner)) - np.searchsorted(owner, owner)
         kept = nth < k
-        self.keys[rows[touched][owner[kept]], nth[kept]] = keys[kept]
+        self.keys[owner[kept], nth[kept]] = keys[kept]
+
+    def take_reverse(self) -> None:
+        """Let each unit know those who name it."""
+        row, column, cosine = self.edges()
+        self.take(column, row, cosine)
+
+    def around(self, rows: Ints) -> Ints:
+        """The neighbours of some units and the neighbours of these, ascending."""
+        first = self._named(rows)
+        return np.union1d(first, self._named(first))
 
     def edges(self) -> tuple[Ints, Ints, Floats]:
         """Row, neighbour and cosine of all that were found."""
         row, nth = np.nonzero(self.keys != _NOBODY)
         keys = self.keys[row, nth]
-        return row, (0xFFFFFFFF - (keys & 0xFFFFFFFF)).astype(np.intp), ((keys >> 32) / _GRID).astype(np.float32)
+        return row, (_LOW - (keys & _LOW)).astype(np.intp), ((keys >> 32) / _GRID**2).astype(np.float32)
+
+    def _named(self, rows: Ints) -> Ints:
+        keys = self.keys[rows]
+        return np.unique(_LOW - (keys[keys != _NOBODY] & _LOW)).astype(np.intp)
 
 
 def _united(found: list[tuple[Ints, Ints, Floats]]) -> Pairs:
@@ -156,37 +212,46 @@ def _united(found: list[tuple[Ints, Ints, Floats]]) -> Pairs:
     return Pairs(left[first], right[first], cosine[first])
 
 
-def _portions(vectors: Floats, params: TunnelParams) -> Iterator[tuple[Ints, Ints]]:
-    """Rows and columns to compare; no row meets a column twice."""
-    present = np.flatnonzero(vectors.any(axis=1))
-    if len(present) <= params.exact_units:
-        yield from _blocks(present, present)
-        return
-    home, near = _cells(vectors, present, params)
-    for cell in range(int(home.max()) + 1):
-        yield from _blocks(present[(near == cell).any(axis=1)], present[home == cell])
+def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
+    for i in range(0, n_rows, _ROWS):
+        for j in range(0, n_columns, _COLUMNS):
+            yield slice(i, i + _ROWS), slice(j, j + _COLUMNS)
 
 
-def _blocks(rows: Ints, columns: Ints) -> Iterator[tuple[Ints, Ints]]:
-    for i in range(0, len(rows), _ROWS):
-        for j in range(0, len(columns), _COLUMNS):
-            yield rows[i : i + _ROWS], columns[j : j + _COLUMNS]
+def find_cells(vectors: Floats, present: Ints, params: TunnelParams) -> list[tuple[Ints, Ints]]:
+    """Cut the units into cells by nearest centre; of each cell its units, and the others that look into it."""
+    centres = _centres(vectors, present, params)
+    near = np.concatenate(
+        [_best(vectors[present[i : i + _ROWS]] @ centres.T, params.n_cells) for i in range(0, len(present), _ROWS)]
+    )
+    unit, slot = np.divmod(np.argsort(near.ravel(), kind="stable"), near.shape[1])
+    bounds = np.searchsorted(np.sort(near.ravel()), np.arange(1, len(centres)))
+    cells = zip(np.split(present[unit], bounds), np.split(slot == 0, bounds), strict=True)
+    return [(units[is_home], units[~is_home]) for units, is_home in cells]
 
 
-def _cells(vectors: Floats, present: Ints, params: TunnelParams) -> tuple[Ints, Ints]:
-    """The cell of each unit and the cells in which it looks, (n,) and (n, n_cells).
+def _centres(vectors: Floats, present: Ints, params: TunnelParams) -> Floats:
+    """Centres of cells, (n_cells, d): units drawn at random, moved to the mean of what lies nearest to them.
 
-    A cell is what lies nearest to one of some units drawn at random: more are drawn where more units are,
-    so cells fill evenly, and nothing is learnt that could differ with the number of threads.
+    More are drawn where more units are, so that cells fill evenly.
     """
     n_cells = len(present) // params.cell_units
-    drawn = np.random.default_rng(params.seed).choice(len(present), n_cells, replace=False)
-    centres = vectors[present[np.sort(drawn)]]
-    n_near = min(params.n_cells, n_cells)
-    near = np.empty((len(present), n_near), dtype=np.int32)
-    for i in range(0, len(present), _ROWS):
-        cosine = vectors[present[i : i + _ROWS]] @ centres.T
-        best = np.argpartition(-cosine, n_near - 1, axis=1)[:, :n_near]
-        order = np.argsort(-np.take_along_axis(cosine, best, axis=1), axis=1, kind="stable")
-        near[i : i + _ROWS] = np.take_along_axis(best, order, axis=1)
-    return near[:, 0].astype(np.intp), near
+    drawn = np.random.default_rng(params.seed).permutation(present)[: n_cells * _LEARNT_FROM]
+    centres = vectors[drawn[:n_cells]]
+    for _ in range(_MOVES):
+        home = np.concatenate(
+            [(vectors[drawn[i : i + _ROWS]] @ centres.T).argmax(axis=1) for i in range(0, len(drawn), _ROWS)]
+        )
+        order = np.argsort(home, kind="stable")
+        filled, first = np.unique(home[order], return_index=True)
+        centres[filled] = np.add.reduceat(vectors[drawn[order]], first, axis=0)
+        centres = on_grid(unit_rows(centres))
+    return centres
+
+
+def _best(values: Floats, n_best: int) -> NDArray[np.int32]:
+    """Columns of the largest values of each row, the largest first."""
+    n_best = min(n_best, values.shape[1])
+    best = np.argpartition(-values, n_best - 1, axis=1)[:, :n_best]
+    order = np.argsort(-np.take_along_axis(values, best, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(best, order, axis=1).astype(np.int32)

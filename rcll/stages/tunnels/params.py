@@ -20,7 +20,7 @@ class TunnelParams:
     min_agreement: float = 0.3
     """Mean of how far two units' nearest units agree and of their best common friend. From .25 on seven of ten
     tunnels are right in rooms of the labelled kind; harder rooms need the rest."""
-    max_chance: float = 15
+    max_chance: float = 20
     """So many other units of the room may match as well by chance, by vectors alone and by shared words alone; it
     makes both checks stricter the larger the room is."""
     near_identical: float = 0.8
@@ -36,9 +36,9 @@ class TunnelParams:
     """A term that stands in so few units makes each two of them worth a look, wherever their vectors lie."""
     exact_units: int = 8_192
     """Up to so many units all pairs are compared; beyond, a unit meets those of the nearest cells."""
-    cell_units: int = 256
+    cell_units: int = 128
     """Mean number of units in a cell."""
-    n_cells: int = 32
+    n_cells: int = 8
     """Cells in which a unit looks for neighbours."""
     seed: int = 0
     """Start of all draws (sampled pairs, cells), so that a room always gives the same tunnels."""

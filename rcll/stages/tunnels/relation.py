@@ -7,19 +7,22 @@ from rcll.stages.similarity import compared_text
 from rcll.taxonomy.language import FUNCTION_WORDS
 
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)*|[%€$£°]")
-_NEGATIONS = frozenset(
-    "not no never cannot without none nor nicht kein keine keinen nie niemals ohne ne pas jamais sans sin nunca "
-    "jamás non mai senza não nem sem niet geen nooit zonder не нет без никогда değil yok".split()
+_NEGATIONS_WORDS = (
+    "not no never cannot without none nor nicht kein keine keinen nie niemals ohne ne pas jamais sans "
+    "sin nunca jamás non mai senza não nem sem niet geen nooit zonder не нет без никогда değil yok"
 )
+_NEGATIONS = frozenset(_NEGATIONS_WORDS.split())
 _COMMON = frozenset(word for words in FUNCTION_WORDS.values() for word in words.split()) - _NEGATIONS
 #: A number that counts something of these is a claim; one that names a build, a day or a room is not.
-_UNITS = frozenset(
-    "% € $ £ ° percent prozent eur euro euros usd dollar dollars ms s sec second seconds sekunde sekunden min minute "
-    "minutes minuten h hour hours stunde stunden day days tag tage tagen week weeks woche wochen month months monat "
-    "monate monaten year years jahr jahre jahren times mal g gram grams gramm kg kilogram kilograms kilogramm t ton "
-    "tons tonnes tonnen mm cm m km meter meters metres kb mb gb tb byte bytes v volt volts w watt kw kwh a ampere "
-    "amperes degrees grad kelvin people personen users requests messages rows connections nodes replicas retries".split()
+_UNITS_WORDS = (
+    "% € $ £ ° percent prozent eur euro euros usd dollar dollars ms s sec second seconds sekunde "
+    "sekunden min minute minutes minuten h hour hours stunde stunden day days tag tage tagen week weeks "
+    "woche wochen month months monat monate monaten year years jahr jahre jahren times mal g gram grams "
+    "gramm kg kilogram kilograms kilogramm t ton tons tonnes tonnen mm cm m km meter meters metres kb mb "
+    "gb tb byte bytes v volt volts w watt kw kwh a ampere amperes degrees grad kelvin people personen "
+    "users requests messages rows connections nodes replicas retries"
 )
+_UNITS = frozenset(_UNITS_WORDS.split())
 #: Fewer content words may recur in a longer text by chance; and a superset says clearly more.
 _MIN_WORDS, _CLEARLY_MORE = 4, 1.5
 

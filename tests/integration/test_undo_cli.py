@@ -1,0 +1,88 @@
+"""rcll undo, adopt and apply as a user types them: what they print, their exit codes, one-line errors."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from rcll.store.lease import hold_banks
+from tests.integration.places import N_UNITS, fill
+from tests.integration.walks import Walk, migrated
+
+
+@pytest.fixture
+def walk(make_template, clone, tmp_path):
+    """A migrated Hindsight-like database with two banks of 150 units."""
+
+    def setup(database):
+        fill(database, "hindsight")
+        migrated(database)
+
+    database = clone(make_template("load", setup))
+    return Walk(database, migrated(database), tmp_path)
+
+
+@pytest.fixture
+def rcll(walk, tmp_path):
+    """Return ``rcll(*words)``: exit code, standard output and standard error of the program on this database."""
+
+    def run(*words):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RCLL_")}
+        environment |= {"RCLL_HOME": str(tmp_path / "home"), "RCLL_DATABASE_URL": walk.database.url}
+        command = [Path(sys.executable).parent / "rcll", *words]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def _refused(outcome, code, *expected):
+    found, _, err = outcome
+    (line,) = err.strip().splitlines()
+    assert (found, line[:7]) == (code, "error: ")
+    for words in expected:
+        assert words in line
+
+
+def test_undo_says_what_came_of_it(walk, rcll):
+    """A run is given back, told in words and in JSON; a second undo and an unknown run are usage errors."""
+    run_id, _ = walk.run()
+    code, out, _ = rcll("undo", run_id)
+    assert code == 0
+    assert f"{N_UNITS} units have their labels back, {N_UNITS} of them held" in " ".join(out.split())
+    _refused(rcll("undo", run_id), 2, "is undone already", "--release")
+    _refused(rcll("undo", str(uuid4())), 2, "no run", "rcll runs")
+    _refused(rcll("undo", "yesterday"), 2, "is no run id")
+    code, out, _ = rcll("undo", run_id, "--release", "--json")
+    assert (code, json.loads(out)["n_released"]) == (0, N_UNITS)
+
+
+def test_undo_of_a_busy_bank_exits_4(walk, rcll):
+    """Another run at work on the bank is named."""
+    run_id, _ = walk.run()
+    with hold_banks(walk.database, walk.tenant, ["alice"], uuid4()):
+        _refused(rcll("undo", run_id), 4, "bank 'alice' is in use by")
+
+
+def test_adoption_is_shown_before_it_is_done(walk, rcll):
+    """Without --yes only the preview; with it the labels become rcll's own."""
+    walk.do("UPDATE memory_units SET room = 'misc' WHERE bank_id = 'alice'")
+    code, out, err = rcll("adopt", "--bank", "alice")
+    assert code == 2
+    assert "nothing was adopted; say --yes" in err
+    assert "misc" in out
+    assert walk.rows("SELECT count(*) FROM rcll_labels") == [(0,)]
+    code, out, _ = rcll("adopt", "--bank", "alice", "--yes", "--json")
+    assert (code, json.loads(out)[0]["adopted"]) == (0, {"alice": 150})
+    walk.run()
+    assert walk.rows("SELECT DISTINCT room FROM memory_units") == [("auth",)]
+    _refused(rcll("adopt", "--bank", "alic"), 2, "bank 'alic' does not exist", "'alice'")
+
+
+def test_apply_of_no_plan_is_a_usage_error(rcll):
+    """It is refused before Prefect starts, and says which plans there are."""
+    _refused(rcll("apply", "plan-1"), 2, "no plan 'plan-1'", "run rcll plan")
