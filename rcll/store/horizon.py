@@ -44,7 +44,7 @@ class HotWatch:
         self._later_updated = self._later_hot = 0
         found = self._look()
         if hindered and not found:
-            found = {"transactions that were over before they could be named": None}
+            found = {"snapshots that were over too soon, or that this role may not see (pg_read_all_stats)": None}
         self.obstacles |= found
         return not found
 

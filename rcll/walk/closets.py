@@ -98,7 +98,7 @@ def rooms_to_condense(place: Place, parts: list[Path], banks: Sequence[str] | No
 
 
 def condense_room(
-    place: Place, bank: str, room: str, unit_ids: Sequence[str], *, lease: Lease | None, spent: Spent
+    place: Place, bank: str, room: str, planned: pl.DataFrame, *, lease: Lease | None, spent: Spent
 ) -> CondensedRoom:
     """Make the closets of a room what its groups are now.
 
@@ -109,11 +109,11 @@ def condense_room(
         place: where.
         bank: whose room.
         room: its name.
-        unit_ids: units that stand, or by a plan will stand, in it.
+        planned: unit_id and hall of the units that stand, or by a plan will stand, in it.
         lease: held on the bank; None only counts what would be done.
         spent: what the run has spent on its model.
     """
-    plan, groups = _plan(place, bank, room, unit_ids, is_filed=lease is not None)
+    plan, groups = _plan(place, bank, room, planned, is_filed=lease is not None)
     requests = [_request(bank, room, group) for group in groups]
     n_new, n_updated = plan.new["group"].n_unique(), plan.updated["closet_id"].n_unique()
     if lease is None:
@@ -139,14 +139,17 @@ def condense_room(
 
 
 def _plan(
-    place: Place, bank: str, room: str, unit_ids: Sequence[str], *, is_filed: bool
+    place: Place, bank: str, room: str, planned: pl.DataFrame, *, is_filed: bool
 ) -> tuple[ClosetPlan, list[_Group]]:
     """The plan of the room, and the groups that need a summary: those to update, then the new ones."""
     existing = pl.DataFrame(schema=CLOSET_SOURCES)
     with place.database.connect() as conn:
+        unit_ids = planned["unit_id"].to_list()
         units, embeddings = extract_members(conn, place.tenant, unit_ids, room=room if is_filed else None)
         if place.tenant.migrated:
             existing = closet_sources(conn, place.tenant, bank, room)
+    if not is_filed:  # halls weigh in the grouping, and a plan has not written them yet
+        units = units.drop("hall").join(planned, on="unit_id", how="left", maintain_order="left")
     params = ClosetParams(threshold=place.settings.closet_threshold)
     plan = plan_closets(existing, units.select(ROOM_UNITS.names()), embeddings, params)
     row_of = {unit_id: row for row, unit_id in enumerate(units["unit_id"])}

@@ -67,10 +67,10 @@ def room_sizes(parts: list[Path]) -> dict[tuple[str, str], int]:
     return {(bank, room): n for bank, room, n in sizes.iter_rows()}
 
 
-def units_of_room(parts: list[Path], bank: str, room: str) -> list[str]:
-    """Ids of the units that will stand in a room, sorted."""
+def units_of_room(parts: list[Path], bank: str, room: str) -> pl.DataFrame:
+    """Units that will stand in a room, and in which hall: unit_id, hall; sorted."""
     chosen = read_plan(parts).filter(pl.col("bank_id") == bank, pl.col("room") == room)
-    return chosen.select("unit_id").collect()["unit_id"].sort().to_list()
+    return chosen.select("unit_id", "hall").sort("unit_id").collect()
 
 
 def _before(plan: pl.LazyFrame) -> pl.LazyFrame:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rcll.store.connect import Database
+from rcll.store.embedded import EmbeddedServer
 from rcll.store.load import LoadLimits
 from rcll.store.pace import Pace
 from rcll.store.vacuum import vacuum_politely
@@ -77,6 +78,20 @@ def test_old_snapshot_is_named_with_the_number(walk):
     assert loaded.hot_share < 0.3
     assert f"{loaded.hot_share:.0%} of 3,000 updates were HOT" in note
     assert "(nightly dump), open for" in note
+
+
+def test_prepared_transaction_is_named(bare_home, tmp_path):
+    """A transaction that was prepared and forgotten is named as well."""
+    with EmbeddedServer(bare_home) as server, Database(server.url(), is_embedded=True).connect() as conn:
+        conn.execute("ALTER SYSTEM SET max_prepared_transactions = 2")
+    with EmbeddedServer(bare_home) as server:
+        database = Database(server.url(), is_embedded=True)
+        fill(database, "hindsight")
+        walk = Walk(database, migrated(database), tmp_path)
+        with database.connect() as conn:
+            conn.execute("BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'forgotten by somebody'")
+        assert "prepared transaction forgotten by somebody, open for" in walk.run()[1].notes[0]
+        walk.do("ROLLBACK PREPARED 'forgotten by somebody'")
 
 
 def test_index_on_a_label_is_named(walk):
