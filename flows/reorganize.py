@@ -34,7 +34,7 @@ from rcll.taxonomy import load_taxonomy
 from rcll.walk.closets import CondensedRoom, Spent, condense_room, rooms_to_condense
 from rcll.walk.labels import labelling_hash, plan_part
 from rcll.walk.leftovers import run_folder, sweep_dead_runs
-from rcll.walk.place import Place, open_place, open_places, places_of
+from rcll.walk.place import Place, load_limits, open_place, open_places, places_of
 from rcll.walk.plans import check_plan, find_plans, new_plan_id, plan_folder, plan_parts, store_plan
 from rcll.walk.summary import frozen_hints, summarise_plan, units_of_room
 from rcll.walk.tunnels import RoomUnits, link_room, rooms_to_link
@@ -97,7 +97,9 @@ def label(units_path: Path, taxonomy_path: str | None, use_layers: bool) -> Path
 def load(schema: str, parts: list[Path], lease: Lease, fingerprint: str) -> Loaded:
     """Write the planned changes."""
     with open_place(schema) as place:
-        return apply_changes(place.database, place.tenant, read_changes(parts), lease, taxonomy_hash=fingerprint)
+        limits = load_limits(place.settings)
+        changes = read_changes(parts)
+        return apply_changes(place.database, place.tenant, changes, lease, taxonomy_hash=fingerprint, limits=limits)
 
 
 @task(cache_policy=NO_CACHE)

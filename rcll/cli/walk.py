@@ -8,8 +8,10 @@ import typer
 from rcll.cli.output import (
     PARTIAL,
     Banks,
+    Batch,
     Json,
     Layers,
+    Rate,
     Schemas,
     TaxonomyFile,
     err,
@@ -17,6 +19,7 @@ from rcll.cli.output import (
     print_json,
     print_table,
     progress_bars,
+    use_limits,
     use_rules,
 )
 from rcll.errors import InputError
@@ -105,6 +108,8 @@ def reorganize(
         Literal["labels", "closets", "tunnels"] | None, typer.Option("--only", help="One stage.", show_default=False)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="The same as rcll plan.")] = False,
+    rate: Rate = None,
+    batch: Batch = None,
     taxonomy: TaxonomyFile = None,
     layers: Layers = False,
     json: Json = False,
@@ -116,6 +121,7 @@ def reorganize(
     Examples: rcll reorganize | rcll reorganize --bank alice --only labels
     """
     use_rules(taxonomy, layers)
+    use_limits(rate, batch)
     show_and_end(run_flow(banks=bank, schemas=schema, only=only, dry_run=dry_run), json=json)
 
 

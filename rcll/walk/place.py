@@ -15,6 +15,7 @@ from rcll.store.catalog import Tenant, read_tenants
 from rcll.store.connect import Database, open_database
 from rcll.store.extract import list_banks
 from rcll.store.migrate import create_base
+from rcll.store.pace import LoadLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class Place:
     settings: Settings
     database: Database
     tenant: Tenant
+
+
+def load_limits(settings: Settings) -> LoadLimits:
+    """What the settings allow the loader."""
+    return LoadLimits(settings.batch, settings.rate, settings.vacuum)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from rcll.store.undo import (
     touched_banks,
 )
 from rcll.store.write import WRITES, Stamp
-from rcll.walk.place import Place
+from rcll.walk.place import Place, load_limits
 
 #: Kinds of run that write no labels of their own, and what to say instead.
 _NOT_TO_UNDO = {
@@ -133,6 +133,7 @@ def _restore(place: Place, planned: pl.DataFrame, lease: Lease, *, release: bool
             part.select(WRITES.names()),
             lease,
             Stamp(taxonomy_hash=None if release else part["ledger_taxonomy_hash"][0], is_held=not release),
+            limits=load_limits(place.settings),
         )
         for part in planned.partition_by("ledger_taxonomy_hash", maintain_order=True)
     ]

@@ -33,6 +33,12 @@ def _blocks() -> list[list[str]]:
 @pytest.fixture(scope="module")
 def newcomer():
     """A folder that every account may enter, with a copy of the project and an empty home."""
+    folder = _newcomers_folder()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _newcomers_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="rcll newcomer "))
     folder.chmod(0o755)
     listed = subprocess.run(
@@ -43,8 +49,21 @@ def newcomer():
             (folder / "rcll" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / "rcll" / name)
     (folder / "home").mkdir()
-    yield folder
-    shutil.rmtree(folder)
+    return folder
+
+
+def _python_of(user: str) -> str:
+    """A Python 3.11 or newer with venv that the account may run; root's own may lie in a closed home."""
+    account = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+    test = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"
+    names = ("python3.13", "python3.12", "python3.11", "python3")
+    for python in [f"{folder}/{name}" for name in names for folder in ("/usr/local/bin", "/usr/bin")]:
+        try:
+            subprocess.run([python, "-c", test], cwd="/", capture_output=True, check=True, **account)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    pytest.skip(f"no Python 3.11 or newer with venv that account {user} may run; install Debian's python3-venv")
 
 
 def _run(command: str, folder: Path, *, user: str | None = None, **more: str) -> str:
@@ -95,13 +114,15 @@ def test_own_banks_commands(newcomer):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
-def test_demo_as_an_ordinary_user(newcomer):
+def test_demo_as_an_ordinary_user():
     """An ordinary user gets the same demo in his own folder."""
     account = pwd.getpwnam(ORDINARY_USER)
-    for path in (newcomer, *newcomer.rglob("*")):
-        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
-    shutil.rmtree(newcomer / "rcll" / ".rcll", ignore_errors=True)
-    assert "try next" in _run("make demo", newcomer, user=ORDINARY_USER)
+    folder = _newcomers_folder()
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, account.pw_uid, account.pw_gid)
+    python = _python_of(ORDINARY_USER)
+    assert "try next" in _run(f"make demo PYTHON={python}", folder, user=ORDINARY_USER)
+    shutil.rmtree(folder)
 
 
 def test_test_command(newcomer):
