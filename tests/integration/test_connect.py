@@ -96,7 +96,6 @@ def test_templates_are_cloned(make_template, clone):
         ("mysql://u:hunter2@h/d", "begins with 'mysql://'"),
         ("postgresql+asyncpg://u:hunter2@h/d", "begins with 'postgresql+asyncpg://'"),
         ("host=h password=hunter2", "is not a URL"),
-        ("", "is not a URL"),
         ("hunter2", "is not a URL"),
         ("postgresql://u:hun%ter2@h/d", "cannot be read"),
         ("postgresql://u@h/d?hunter2", "cannot be read"),
