@@ -13,7 +13,13 @@ from rcll.cli.output import Json, TaxonomyFile, out, print_json, print_table, sh
 from rcll.errors import InputError
 from rcll.settings import load_settings
 
-app = typer.Typer(no_args_is_help=True, help="Look at the rules by which units are filed.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Look at the rules by which units are filed.\n\n"
+        "Examples: rcll taxonomy check my.toml | rcll taxonomy show --bank alice | rcll taxonomy suggest --bank alice"
+    ),
+)
 
 Bank = Annotated[str | None, typer.Option("--bank", help="Count on, or read, this bank.", show_default=False)]
 
