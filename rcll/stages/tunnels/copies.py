@@ -32,6 +32,10 @@ class Copies:
     template: Ints
     n_units: Ints
 
+    def is_series(self) -> Bools:
+        """Whether more than two units have a text's template, as the lines of a log have, (n,)."""
+        return np.bincount(self.template, self.n_units)[self.template] > 2  # noqa: PLR2004 - a pair
+
 
 def fold_copies(texts: Sequence[str], bank: Ints) -> Copies:
     """Keep the first unit of each bank and wording."""
@@ -70,13 +74,13 @@ def copied_pairs(copies: Copies, bank: Ints, allowed: Bools, per_unit: int) -> t
     return found[:, 0], found[:, 1]
 
 
-def families(copies: Copies, pairs: Pairs, is_near: Bools) -> tuple[Ints, Bools]:
+def families(copies: Copies, pairs: Pairs, retold: Bools) -> tuple[Ints, Bools]:
     """Family of each unit (one template, or near-identical by links), and whether it is boilerplate, both (n,)."""
     n = len(copies.first)
     order = np.argsort(copies.template, kind="stable")
     alike = np.flatnonzero(np.diff(copies.template[order]) == 0)
-    one = np.concatenate([order[alike], pairs.left[is_near]])
-    other = np.concatenate([order[alike + 1], pairs.right[is_near]])
+    one = np.concatenate([order[alike], pairs.left[retold]])
+    other = np.concatenate([order[alike + 1], pairs.right[retold]])
     graph = coo_matrix((np.ones(len(one), np.int8), (one, other)), (n, n))
     family = connected_components(graph, directed=False)[1].astype(np.intp)
     return family, np.bincount(family, copies.n_units)[family] >= _BOILERPLATE

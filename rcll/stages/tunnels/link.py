@@ -1,7 +1,6 @@
 """Finds what two banks both know: mutual best matches with shared words, few and explained."""
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +9,10 @@ import polars as pl
 from rcll.errors import RcllError
 from rcll.frames import LINK_UNITS, TUNNELS, require_schema
 from rcll.stages.similarity import Floats, pair_cosines
-from rcll.stages.tunnels.context import agreement, likeness, ranks
+from rcll.stages.tunnels.choice import Links, choose_links, copy_links, mutual_links
+from rcll.stages.tunnels.context import agreement, likeness
 from rcll.stages.tunnels.copies import Copies, copied_pairs, families, fold_copies
-from rcll.stages.tunnels.neighbours import Ints, add_pairs, centred, nearest_pairs, sample_cosines
+from rcll.stages.tunnels.neighbours import Ints, Pairs, add_pairs, centred, nearest_pairs, sample_cosines
 from rcll.stages.tunnels.params import TunnelParams
 from rcll.stages.tunnels.policy import Bools
 from rcll.stages.tunnels.relation import relate
@@ -32,18 +32,8 @@ class _Room:
     terms: Terms
     copies: Copies
 
-
-@dataclass(frozen=True)
-class _Links:
-    """Pairs that may become tunnels, with what speaks for them; all (n_links,)."""
-
-    left: Ints
-    right: Ints
-    score: Floats
-    rank: Ints  # (n_links, 2) place of each among the other's matches, the best 1
-
-    def take(self, which: Ints | Bools) -> "_Links":
-        return _Links(self.left[which], self.right[which], self.score[which], self.rank[which])
+    def __len__(self) -> int:
+        return len(self.bank)
 
 
 def link_units(units: pl.DataFrame, embeddings: Floats, allowed: Bools, params: TunnelParams) -> pl.DataFrame:
@@ -69,9 +59,9 @@ def link_units(units: pl.DataFrame, embeddings: Floats, allowed: Bools, params: 
     if allowed.shape != (len(names), len(names)):
         raise RcllError(f"the matrix of allowed banks is {allowed.shape}; expected {len(names)} banks both ways")
     room = _prepare(units, embeddings, allowed, names)
-    if not len(room.bank):
+    if not len(room):
         return pl.DataFrame(schema=TUNNELS)
-    return _as_frame(room, *_find(room, allowed, params))
+    return _as_frame(room, _find(room, allowed, params))
 
 
 def _prepare(units: pl.DataFrame, embeddings: Floats, allowed: Bools, names: pl.Series) -> _Room:
@@ -81,87 +71,54 @@ def _prepare(units: pl.DataFrame, embeddings: Floats, allowed: Bools, names: pl.
     texts = units["text"].fill_null("")
     copies = fold_copies(texts[order].to_list(), bank[order])
     rows = order[copies.first]
-    return _Room(units[rows], bank[rows], centred(embeddings[rows]), weigh_terms(texts[rows].to_list()), copies)
+    return _Room(units[rows], bank[rows], centred(embeddings, rows), weigh_terms(texts[rows].to_list()), copies)
 
 
-def _find(room: _Room, allowed: Bools, params: TunnelParams) -> tuple[_Links, Bools]:
-    """The tunnels, and which units are one of a series."""
+def _find(room: _Room, allowed: Bools, params: TunnelParams) -> Links:
+    """The tunnels of a room.
+
+    A pair is good where vectors and shared words are nearer than chance gives and the surroundings agree, or
+    where one text retells the other. Boilerplate is linked with its like alone.
+    """
     usual = sample_cosines(room.vectors, params.seed)
-    chance = params.max_chance / max(2, len(room.bank))
+    chance = params.max_chance / len(room)
     floor = usual.exceeded_by(chance)
     pairs = nearest_pairs(room.vectors, room.bank, allowed, floor, params)
     pairs = add_pairs(pairs, room.terms.together(params.n_together), room.vectors, room.bank, allowed, floor)
     rarity = room.terms.shared(pairs.left, pairs.right)
     alike = likeness((pairs.cosine - usual.mean) / usual.spread, rarity)
-    agree = agreement(pairs, alike, len(room.bank), params.friends)
-    share = room.terms.share(pairs.left, pairs.right, rarity)
-    retold = share >= params.near_identical
+    agree = agreement(pairs, alike, len(room), params.friends)
+    share = room.terms.share(pairs.left, pairs.right)
+    retold = (share >= params.near_identical) | (room.copies.template[pairs.left] == room.copies.template[pairs.right])
     family, boilerplate = families(room.copies, pairs, retold)
-    one_family = family[pairs.left] == family[pairs.right]
-    good = (agree >= params.min_agreement) & (rarity > 0) & (len(room.bank) ** -rarity <= chance)
-    good &= one_family | ~(boilerplate[pairs.left] | boilerplate[pairs.right])
-    good |= retold | (room.copies.template[pairs.left] == room.copies.template[pairs.right])
-    good &= allowed[room.bank[pairs.left], room.bank[pairs.right]]
-    good &= room.copies.wording[pairs.left] != room.copies.wording[pairs.right]
+    good = (agree >= params.min_agreement) & (rarity > 0) & (len(room) ** -rarity <= chance)
+    good &= ~(boilerplate[pairs.left] | boilerplate[pairs.right])
+    good = (good | retold) & _may_link(room, pairs, allowed)
     score = np.where(retold, np.maximum(agree, share), agree)
-    links = _mutual(pairs.left[good], pairs.right[good], score[good], params)
-    links = _with_copies(links, *copied_pairs(room.copies, room.bank, allowed, params.per_unit))
-    series = np.bincount(room.copies.template, room.copies.n_units)[room.copies.template] > 2  # noqa: PLR2004 - a pair
-    return _choose(links, room.bank, family, params), series
+    links = mutual_links(pairs.left[good], pairs.right[good], score[good], params.n_mutual)
+    links = copy_links(*copied_pairs(room.copies, room.bank, allowed, params.per_unit)) + links
+    return choose_links(links, room.bank, family, params)
 
 
-def _mutual(left: Ints, right: Ints, score: Floats, params: TunnelParams) -> _Links:
-    """Links that are among the best of both ends."""
-    rank = ranks(np.concatenate([left, right]), np.concatenate([right, left]), np.concatenate([score, score]))
-    both = rank.reshape(2, -1).T + 1
-    return _Links(left, right, score, both).take(np.asarray((both <= params.n_mutual).all(axis=1)))
+def _may_link(room: _Room, pairs: Pairs, allowed: Bools) -> Bools:
+    """Pairs across banks that may be linked, less copies, which are linked as such."""
+    across = allowed[room.bank[pairs.left], room.bank[pairs.right]]
+    return across & (room.copies.wording[pairs.left] != room.copies.wording[pairs.right])
 
 
-def _with_copies(links: _Links, left: Ints, right: Ints) -> _Links:
-    """Add copies, which are each other's best."""
-    return _Links(
-        np.concatenate([left, links.left]),
-        np.concatenate([right, links.right]),
-        np.concatenate([np.ones(len(left), np.float32), links.score]),
-        np.concatenate([np.ones((len(left), 2), np.intp), links.rank]),
-    )
-
-
-def _choose(links: _Links, bank: Ints, family: Ints, params: TunnelParams) -> _Links:
-    """Take the strongest first, as far as units and pairs of banks have room; a family links two banks once."""
-    of_unit, of_banks, of_family = Counter[int](), Counter[tuple[int, int]](), set[tuple[int, int, int]]()
-    chosen: list[int] = []
-    order = np.lexsort((links.right, links.left, -links.score))
-    for link, left, right in zip(order.tolist(), links.left[order].tolist(), links.right[order].tolist(), strict=True):
-        low, high = sorted((int(bank[left]), int(bank[right])))
-        if max(of_unit[left], of_unit[right]) >= params.per_unit or of_banks[low, high] >= params.per_pair_of_banks:
-            continue
-        if family[left] == family[right]:
-            if (int(family[left]), low, high) in of_family:
-                continue
-            of_family.add((int(family[left]), low, high))
-        of_unit.update((left, right))
-        of_banks[low, high] += 1
-        chosen.append(link)
-    return links.take(np.array(sorted(chosen), dtype=np.intp))
-
-
-def _as_frame(room: _Room, links: _Links, series: Bools) -> pl.DataFrame:
+def _as_frame(room: _Room, links: Links) -> pl.DataFrame:
     texts, unit_ids, banks = (room.units[name].to_list() for name in ("text", "unit_id", "bank_id"))
-    cosine = pair_cosines(room.vectors, links.left, room.vectors, links.right)
-    has_vectors = np.asarray(room.vectors.any(axis=1))
-    terms = room.terms.in_common(links.left, links.right, _SHOWN_TERMS)
+    cosine = pair_cosines(room.vectors, links.left, room.vectors, links.right).round(3)
+    has_vector: Bools = np.any(room.vectors, axis=1)
+    both_have = has_vector[links.left] & has_vector[links.right]
+    words = room.terms.in_common(links.left, links.right, _SHOWN_TERMS)
+    is_series = room.copies.is_series()
     rows: list[tuple[str, str, str, str, str, float, str]] = []
     for i, (left, right) in enumerate(zip(links.left.tolist(), links.right.tolist(), strict=True)):
-        relation = relate(texts[left], texts[right], is_series=bool(series[left]))
-        similarity = round(float(cosine[i]), 3) if has_vectors[left] and has_vectors[right] else None
-        evidence = {
-            "rank": links.rank[i].tolist(),
-            "rule": relation.rule,
-            "similarity": similarity,
-            "terms": terms[i],
-        }
+        relation = relate(texts[left], texts[right], is_series=bool(is_series[left]))
+        similarity = round(float(cosine[i]), 3) if both_have[i] else None
+        evidence = {"rule": relation.rule, "similarity": similarity, "rank": links.rank[i].tolist(), "terms": words[i]}
         stored = json.dumps(evidence, ensure_ascii=False, separators=(",", ":"))
         ends = (unit_ids[left], unit_ids[right], banks[left], banks[right])
         rows.append((*ends, relation.relationship, round(float(links.score[i]), 4), stored))
-    return pl.DataFrame(rows, schema=TUNNELS, orient="row").sort(TUNNELS.names()[:2])
+    return pl.DataFrame(rows, schema=TUNNELS, orient="row").sort("source_unit_id", "target_unit_id", "relationship")

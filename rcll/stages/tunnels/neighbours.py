@@ -20,14 +20,17 @@ Ints = NDArray[np.intp]
 _GRID = 2**11
 #: Rows and columns of one product: 4 MB, which stays in the cache.
 _ROWS, _COLUMNS = 2_048, 512
-#: A centred vector shorter than this is rounding: the room's vectors are all alike.
-_ROUNDING = 1e-3
+#: A mean this little shorter than its vectors: they are all alike, and differ by rounding only.
+_ROUNDING = 1e-6
 #: Units with which the cells are learnt, for each cell, and how often they are moved to the mean of their own.
 _LEARNT_FROM, _MOVES = 32, 4
 _SAMPLED_PAIRS = 400_000
 #: Spread of cosines in rooms of several embedders (wordllama .11, MiniLM .13), and how many pairs it counts
 #: for: in a room of ten units the few that match are half of what could be measured.
 _USUAL_SPREAD, _USUAL_PAIRS = 0.12, 200
+#: The mean of a few units is mostly themselves: two about their own mean are always opposite. So many units
+#: about nothing in particular are taken along.
+_UNSEEN = 5
 _NOBODY, _LOW = -1, 0xFFFFFFFF
 #: How often the neighbours of neighbours are looked at after the cells; each round finds half of what is missing.
 _ROUNDS = 2
@@ -51,17 +54,24 @@ class Pairs:
         return len(self.left)
 
 
-def centred(embeddings: Floats) -> Floats:
-    """Rows of length one about the room's mean, on the grid; all zero where there is no vector or nothing of its own.
+def centred(embeddings: Floats, rows: Ints) -> Floats:
+    """Some rows, of length one about their mean, on the grid; zero where there is no vector or nothing of its own.
 
-    All texts of a room share its topic, and with it a large common part of their vectors.
+    All texts of a room share its topic, and with it a large common part of their vectors. Done block by block:
+    a room of 200,000 has 300 MB of vectors, and one copy of them is enough.
     """
-    rows = unit_rows(embeddings)
-    present = rows.any(axis=1)
-    if present.any():
-        rows -= rows.sum(axis=0, dtype=np.float64).astype(np.float32) / np.float32(present.sum())
-    rows[~present | (np.einsum("ij,ij->i", rows, rows) < _ROUNDING**2)] = 0
-    return on_grid(unit_rows(rows))
+    found = np.empty((len(rows), embeddings.shape[1]), dtype=np.float32)
+    blocks = [slice(i, i + _ROWS) for i in range(0, len(rows), _ROWS)]
+    for block in blocks:
+        found[block] = unit_rows(embeddings[rows[block]])
+    present: NDArray[np.bool_] = np.any(found, axis=1)
+    total, n_present = found.sum(axis=0, dtype=np.float64), int(present.sum())
+    if np.linalg.norm(total) > n_present * (1 - _ROUNDING):
+        present[:] = n_present == 1
+    mean = (total / (n_present + _UNSEEN)).astype(np.float32)
+    for block in blocks:
+        found[block] = on_grid(unit_rows(np.where(present[block, None], found[block] - mean, 0)))
+    return found
 
 
 def on_grid(rows: Floats) -> Floats:
@@ -80,8 +90,8 @@ class Cosines(NamedTuple):
     sample: Floats
 
     def exceeded_by(self, share: float) -> float:
-        """Cosine that so large a share of the pairs exceeds; below all of them where there is no pair."""
-        return float(np.quantile(self.sample, 1 - min(1.0, share))) if len(self.sample) else -1.0
+        """Cosine that so large a share of the pairs exceeds, -1 where that is all of them."""
+        return float(np.quantile(self.sample, 1 - share)) if len(self.sample) and share < 1 else -1.0
 
 
 def sample_cosines(vectors: Floats, seed: int) -> Cosines:
@@ -97,7 +107,7 @@ def sample_cosines(vectors: Floats, seed: int) -> Cosines:
         return Cosines(0.0, _USUAL_SPREAD, cosine)
     weight = len(cosine) / (len(cosine) + _USUAL_PAIRS)
     spread = np.sqrt(weight * cosine.var(dtype=np.float64) + (1 - weight) * _USUAL_SPREAD**2)
-    return Cosines(float(cosine.mean(dtype=np.float64)), float(spread), cosine)
+    return Cosines(weight * float(cosine.mean(dtype=np.float64)), float(spread), cosine)
 
 
 def nearest_pairs(vectors: Floats, bank: Ints, allowed: Bools, floor: float, params: TunnelParams) -> Pairs:

@@ -21,8 +21,8 @@ class TunnelParams:
     """Mean of how far two units' nearest units agree and of their best common friend. From .25 on seven of ten
     tunnels are right in rooms of the labelled kind; harder rooms need the rest."""
     max_chance: float = 20
-    """So many other units of the room may match as well by chance, by vectors alone and by shared words alone; it
-    makes both checks stricter the larger the room is."""
+    """So many other units of the room may match as well by chance, by vectors alone and by shared words alone;
+    their context then tells which do. Both checks grow stricter with the room."""
     near_identical: float = 0.8
     """Share of the content (by rarity) from which on two texts are one text retold; no context is asked then."""
     friends: tuple[int, ...] = (5, 12)

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
 
+_WILD = "*?["
+
 
 def allowed_banks(names: Sequence[str], pairs: Sequence[tuple[str, str]], private: Sequence[str]) -> Bools:
     """Tell which banks may be linked: those that some pair of patterns names together, less the private ones.
@@ -25,19 +27,23 @@ def allowed_banks(names: Sequence[str], pairs: Sequence[tuple[str, str]], privat
         (n_banks, n_banks) bool, symmetric, False on the diagonal.
     """
     allowed = np.zeros((len(names), len(names)), dtype=np.bool_)
+    places = {name: i for i, name in enumerate(names)}
     for one, other in dict.fromkeys(pairs):
-        rows, columns = _matching(names, one), _matching(names, other)
+        rows, columns = _meant(places, one), _meant(places, other)
         allowed[np.ix_(rows, columns)] = True
         allowed[np.ix_(columns, rows)] = True
     for pattern in private:
-        hidden = _matching(names, pattern)
+        hidden = _meant(places, pattern)
         allowed[hidden, :] = False
         allowed[:, hidden] = False
     np.fill_diagonal(allowed, val=False)
     return allowed
 
 
-def _matching(names: Sequence[str], pattern: str) -> NDArray[np.intp]:
-    """Positions of the names that a pattern means."""
-    matches = compile_regex(translate(pattern)).match
-    return np.array([i for i, name in enumerate(names) if name == pattern or matches(name)], dtype=np.intp)
+def _meant(places: dict[str, int], pattern: str) -> NDArray[np.intp]:
+    """Places of the names that a pattern means."""
+    found = {places[pattern]} if pattern in places else set[int]()
+    if any(character in pattern for character in _WILD):
+        matches = compile_regex(translate(pattern)).match
+        found.update(place for name, place in places.items() if matches(name))
+    return np.array(sorted(found), dtype=np.intp)
