@@ -47,7 +47,7 @@ test-hindsight: .venv/.hindsight   ## beside a real Hindsight server
 test-readme: .venv/.dev     ## the README's commands, as a newcomer types them
 	$(BIN)/pytest tests/readme
 
-torture: .venv/.hindsight          ## kills, crowds, stopped holders, full disks: the full counts, about an hour
+torture: .venv/.hindsight          ## kills, crowds, stopped holders, full disks: the full counts, ten minutes
 	RCLL_TORTURE=full $(BIN)/pytest tests/torture --timeout=3600
 
 torture-sample: .venv/.hindsight   ## a seeded sample of it (RCLL_SEED), in three minutes

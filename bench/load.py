@@ -4,8 +4,9 @@
 
 Each size is one database with Hindsight's own schema and indexes, made once and cloned for every measurement; rounds
 are interleaved (every way once, then again). CPU is that of all server processes; WAL, HOT share and heap growth are
-counted on a server without autovacuum and right after a checkpoint; stalls come from a second pass beside live
-traffic. The figures of rcll include its lease, ledger and undo log. Needs the extra ``hindsight``.
+counted on a warm server without autovacuum, right after a checkpoint; stalls come from a second pass beside live
+traffic. The figures of rcll include its lease, ledger and undo log; how much of the WAL these are stands in
+parentheses. Needs the extra ``hindsight``.
 """
 
 import argparse
@@ -51,8 +52,9 @@ class Bench:
     def make(self, size: Size) -> None:
         """Build the database of a size unless it is there, migrated for rcll."""
         with psycopg.connect(self.server.url("postgres")) as conn:
-            if conn.execute("SELECT FROM pg_database WHERE datname = %s", [size.name]).fetchone():
+            if conn.execute("SELECT 1 FROM pg_database WHERE datname = %s", [size.name]).fetchone():
                 return
+        self.admin(f"DROP DATABASE IF EXISTS {size.name}_draft")
         self.admin(f"CREATE DATABASE {size.name}_draft")
         url = self.server.url(f"{size.name}_draft")
         build(url, size)
@@ -99,6 +101,10 @@ def run(bench: Bench, size: Size, ways: list[str], rounds: int) -> dict[str, lis
                 cost = measure(job, WAYS[name], bench.postmaster)
             with bench.job(size) as job:
                 beside = disturb(job, WAYS[name], idle_seconds=8)
+                if job.gave_up:
+                    print(
+                        f"  {size.name} {name} gave up beside live traffic after {job.deadlocks} deadlocks", flush=True
+                    )
             cost.traffic, cost.deadlocks = beside.traffic, beside.deadlocks
             costs[name].append(cost)
             print(f"  {size.name} round {number + 1} {name}: {cost.seconds:.1f} s, CPU {cost.cpu:.1f} s", flush=True)
@@ -115,10 +121,12 @@ def show(console: Console, size: Size, costs: dict[str, list[Cost]]) -> None:
         table.add_column(f"{kind} max ms\nidle / load (p99)", justify="right")
     base = {name: median(getattr(cost, name) for cost in costs[BASELINE]) for name in ("cpu", "wal_mb")}
     for way, rounds in costs.items():
-        middle = {n: median(getattr(cost, n) for cost in rounds) for n in ("seconds", "cpu", "wal_mb", "hot", "growth")}
+        names = ("seconds", "cpu", "wal_mb", "ledger_mb", "hot", "growth")
+        middle = {name: median(getattr(cost, name) for cost in rounds) for name in names}
+        own = f" ({middle['ledger_mb']:.0f})" if middle["ledger_mb"] else ""
         table.add_row(
             *(way, f"{middle['seconds']:.1f}", f"{middle['cpu']:.1f}", f"{base['cpu'] / middle['cpu']:.1f}"),
-            *(f"{middle['wal_mb']:.0f}", f"{base['wal_mb'] / middle['wal_mb']:.2f}", f"{middle['hot']:.1%}"),
+            *(f"{middle['wal_mb']:.0f}{own}", f"{base['wal_mb'] / middle['wal_mb']:.2f}", f"{middle['hot']:.1%}"),
             *(f"{middle['growth']:+.0%}", str(sum(cost.deadlocks for cost in rounds))),
             *(_stall(rounds, kind) for kind in ("update", "insert", "ten", "search")),
         )

@@ -17,11 +17,12 @@ from bench.load_ways import Job
 
 @dataclass
 class Cost:
-    """One load, measured; ``stalls`` are the longest latencies of live traffic in ms, by kind and phase."""
+    """One load, measured; ``ledger_mb`` is the part of the WAL that ledger and undo log of rcll take."""
 
     seconds: float = 0.0
     cpu: float = 0.0
     wal_mb: float = 0.0
+    ledger_mb: float = 0.0
     hot: float = 0.0
     growth: float = 0.0
     wrong: int = 0
@@ -33,6 +34,7 @@ def measure(job: Job, way: Callable[[Job], None], postmaster: psutil.Process) ->
     """Run one way on a quiet server and weigh it; CPU is that of all server processes together."""
     cost = Cost()
     with job.database.connect() as conn:
+        _warm(conn)
         conn.execute("CHECKPOINT")
         size, wal, updated = _size(conn), _wal(conn), _updates(conn)
         cpu, start = _cpu(postmaster), time.monotonic()
@@ -41,6 +43,7 @@ def measure(job: Job, way: Callable[[Job], None], postmaster: psutil.Process) ->
         time.sleep(0.5)  # backends of closed connections end, their counts are flushed
         cost.cpu = _cpu(postmaster) - cpu
         cost.wal_mb = (_wal(conn) - wal) / 1e6
+        cost.ledger_mb = _ledger_wal(conn, wal) / 1e6
         n_updated, n_hot = (after - before for after, before in zip(_updates(conn), updated, strict=True))
         cost.hot = n_hot / n_updated if n_updated else 0.0
         cost.growth = _size(conn) / size - 1
@@ -97,6 +100,29 @@ def _cpu(postmaster: psutil.Process) -> float:
 
 def _wal(conn: psycopg.Connection) -> int:
     return conn.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint").fetchone()[0]
+
+
+def _warm(conn: psycopg.Connection) -> None:
+    """Read the table and its indexes once, as a live server has."""
+    conn.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+    conn.execute(
+        "SELECT pg_prewarm(oid) FROM pg_class WHERE oid = 'memory_units'::regclass OR oid IN ("
+        "  SELECT indexrelid FROM pg_index WHERE indrelid = 'memory_units'::regclass)"
+    )
+
+
+def _ledger_wal(conn: psycopg.Connection, start: int) -> int:
+    """WAL bytes since then whose first block belongs to one of rcll's tables or their indexes."""
+    conn.execute("CREATE EXTENSION IF NOT EXISTS pg_walinspect")
+    return conn.execute(
+        r"""
+        SELECT coalesce(sum(r.record_length), 0)::bigint
+        FROM pg_get_wal_records_info('0/0'::pg_lsn + %s::numeric, pg_current_wal_lsn()) r
+        JOIN pg_class c ON pg_relation_filenode(c.oid) = substring(r.block_ref FROM 'rel \d+/\d+/(\d+)')::oid
+        WHERE c.relname LIKE 'rcll%%'
+        """,
+        [start],
+    ).fetchone()[0]
 
 
 def _size(conn: psycopg.Connection) -> int:

@@ -35,6 +35,7 @@ class Job:
     database: Database
     changes: pl.DataFrame
     deadlocks: int = 0
+    gave_up: bool = False
     loaded: Loaded | None = None
     limits: LoadLimits = field(default_factory=LoadLimits)
 
@@ -43,14 +44,15 @@ class Job:
         return self.changes.select("room", "hall", "layer", "unit_id").rows()
 
     def retry(self, write: Callable[[], object]) -> None:
-        """Repeat what a deadlock undid, as these ways must when the server is live."""
-        while True:
+        """Repeat what a deadlock undid, as these ways must when the server is live; five times at most."""
+        for _ in range(5):
             try:
                 write()
             except psycopg.errors.DeadlockDetected:
                 self.deadlocks += 1
             else:
                 return
+        self.gave_up = True
 
 
 def plan_everything(database: Database, *, seed: int = 5) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import polars as pl
 
 from rcll.frames import require_schema
 
-#: Where a tuple lies, and its length as stored.
+#: Where a tuple lies, and its length less the labels.
 PLACES = pl.Schema({"unit_id": pl.String, "block": pl.Int64, "tuple_bytes": pl.Int64})
 
 #: Of a page, what tuples and their 4-byte pointers share: 8 kB less the header.
@@ -32,8 +32,8 @@ class RoundParams:
     pages_per_range: int = 2_000
     """Pages that are finished before the next begin: few enough to stay in cache, enough that the first of a
     round are prunable when the next round comes to them (about 2 s later)."""
-    growth_bytes: int = 24
-    """By how much a new version is longer than a tuple that never had labels."""
+    label_bytes: int = 24
+    """By how much a new version is longer than a tuple that never had labels; exact lengths gained nothing."""
 
 
 def page_rounds(places: pl.DataFrame, params: RoundParams) -> pl.DataFrame:
@@ -60,7 +60,7 @@ def page_rounds(places: pl.DataFrame, params: RoundParams) -> pl.DataFrame:
     page, place = ordered["page"].to_numpy(), ordered["place"].to_numpy()
     sizes = np.zeros((page[-1] + 1, place.max() + 1), dtype=np.int64)
     sizes[page, place] = ordered["tuple_bytes"].to_numpy()
-    ranks = _fitting_order(sizes, params.growth_bytes)[page, place]
+    ranks = _fitting_order(sizes, params.label_bytes)[page, place]
     return (
         ordered.with_columns(
             page_range=(pl.col("page") // params.pages_per_range).cast(pl.Int32), rank=pl.Series(ranks, dtype=pl.Int32)
@@ -73,8 +73,8 @@ def page_rounds(places: pl.DataFrame, params: RoundParams) -> pl.DataFrame:
 def _fitting_order(sizes: Ints, growth: int) -> Ints:
     """Play what happens on each page, and choose the largest tuple that stays.
 
-    The free space follows from the tuples given; where a page holds others besides, it seems larger than it is,
-    and the order is that of sizes.
+    The free space follows from the tuples given, taken to be older than the label columns; where they are not, or
+    the page holds others besides, it seems larger than it is, and the order is that of sizes.
 
     Args:
         sizes: (n_pages, n_tuples) bytes, largest first, padded with 0.

@@ -18,6 +18,7 @@ from rcll.errors import DatabaseError
 from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, UNITS
 from rcll.store.catalog import EmbeddingType, Tenant
 from rcll.store.connect import Connection, Database
+from rcll.store.oneline import one_line_errors
 from rcll.store.parts import write_part
 from rcll.store.sql import query
 
@@ -87,7 +88,11 @@ def extract_units(
 def _unit_pages(database: Database, tenant: Tenant, parameters: dict[str, Any]) -> Iterator[list[TupleRow]]:
     statement = _page_query(tenant)
     after = _FIRST
-    with database.connect() as conn, conn.cursor(row_factory=tuple_row) as cursor:
+    with (
+        one_line_errors("reading units"),
+        database.connect() as conn,
+        conn.cursor(row_factory=tuple_row) as cursor,
+    ):
         while True:
             rows = cursor.execute(statement, parameters | {"after": after, "limit": PAGE_ROWS}).fetchall()
             if rows:

@@ -22,10 +22,11 @@ from rcll.stages.rounds import RoundParams, page_rounds
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection, Database
 from rcll.store.lease import Lease
+from rcll.store.oneline import one_line_errors
 from rcll.store.pace import LoadLimits, Pace
 from rcll.store.places import locate_units
 from rcll.store.vacuum import vacuum_politely
-from rcll.store.write import OUTCOMES, Stamp, Writer, one_line_errors
+from rcll.store.write import OUTCOMES, Stamp, Writer
 
 #: Passes over rows that somebody else had locked.
 PASSES = 5

@@ -1,5 +1,6 @@
 """Parquet parts: what steps of a walk hand on, written whole or not at all."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +20,8 @@ def write_part(frame: pl.DataFrame, path: Path) -> Path:
         frame.write_parquet(unfinished)
         unfinished.replace(path)
     except (OSError, pl.exceptions.ComputeError) as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
         reason = str(error).splitlines()[0][:200]
         raise Transient(
             f"{path.parent} cannot be written: {reason}; expected room and the right to write under RCLL_STORAGE; "

@@ -6,14 +6,13 @@ Killed inside one, PostgreSQL forgets it; killed between two, the next run finds
 import random
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 import psycopg
 
-from rcll.errors import DatabaseError, Transient
+from rcll.errors import Transient
 from rcll.frames import CHANGES
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection
@@ -70,7 +69,7 @@ class Writer:
         }
 
     def write(self, rows: pl.DataFrame, *, leaves_page: bool) -> Generator[pl.DataFrame]:
-        """Write labels (WRITES); yield OUTCOMES of each transaction, the last of them slept upon."""
+        """Write labels (WRITES); yield OUTCOMES of each transaction, with pauses as the pace wants them."""
         return self._run("apply_labels", rows, leaves_page=leaves_page)
 
     def record(self, rows: pl.DataFrame) -> Generator[pl.DataFrame]:
@@ -126,28 +125,3 @@ class Writer:
                 f"what was committed before stays; run again"
             ) from error
         time.sleep(random.uniform(0.5, 1.5) * min(0.1 * 2**failures, 10.0))  # noqa: S311 - jitter
-
-
-@contextmanager
-def one_line_errors(doing: str) -> Generator[None]:
-    """Turn what driver and server say into one line of our own.
-
-    Raises:
-        Transient: the connection or the server is gone, or its disk is full; the same call may succeed later.
-        DatabaseError: the server refuses.
-    """
-    try:
-        yield
-    except psycopg.OperationalError as error:
-        raise Transient(
-            f"{doing} was cut off: {_said(error)}; what was committed before stays, nothing is half done; run again"
-        ) from None
-    except psycopg.Error as error:
-        raise DatabaseError(
-            f"{doing} was refused: {_said(error)}; what was committed before stays; "
-            f"expected a role that may read and write memory_units and rcll's tables"
-        ) from None
-
-
-def _said(error: psycopg.Error) -> str:
-    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())[:300]

@@ -6,6 +6,7 @@ from rcll.errors import InputError
 from rcll.store.adopt import ForeignLabel, adopt_bank, preview_adoption
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import finish_run, start_run
+from rcll.store.oneline import one_line_errors
 from rcll.walk.place import Place
 
 
@@ -34,7 +35,7 @@ def adopt(place: Place, banks: Sequence[str]) -> dict[str, int]:
         run_id = start_run(conn, tenant, kind="adopt", taxonomy_hash="", parameters={"banks": list(banks)})
     status, adopted = "failed", dict[str, int]()
     try:
-        with hold_banks(database, tenant, banks, run_id) as lease:
+        with one_line_errors("adopting labels"), hold_banks(database, tenant, banks, run_id) as lease:
             for bank in banks:
                 adopted[bank] = adopt_bank(database, tenant, bank, lease)
         status = "done"

@@ -1,16 +1,18 @@
 """Takes a run back: labels through the careful loader, closets and tunnels dropped, units held."""
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from rcll.errors import InputError
+from rcll.errors import InputError, Unreachable
 from rcll.stages.undo import plan_undo
 from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import Run, finish_run, start_run
 from rcll.store.load import Loaded, write_labels
+from rcll.store.oneline import one_line_errors
 from rcll.store.undo import (
     find_run,
     mark_undone,
@@ -62,10 +64,10 @@ def undo_run(place: Place, run_id: str, *, release: bool = False) -> Undone:
         asked: dict[str, Any] = {"undoes": run.run_id, "release": release}
         undo_id = start_run(conn, tenant, kind="undo", taxonomy_hash="", parameters=asked)
     try:
-        with hold_banks(database, tenant, banks, undo_id) as lease:
+        with one_line_errors("the undo"), hold_banks(database, tenant, banks, undo_id) as lease:
             undone = _release(place, run, lease) if run.status == "undone" else _take_back(place, run, lease, release)
     except BaseException as error:
-        with database.connect() as conn:
+        with suppress(Unreachable), database.connect() as conn:
             finish_run(conn, tenant, undo_id, status="failed", summary={"error": type(error).__name__})
         raise
     with database.connect() as conn:

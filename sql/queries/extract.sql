@@ -14,7 +14,9 @@ SELECT DISTINCT bank_id::text FROM {units}
 ORDER BY 1;
 
 -- name: select_units_page
--- One keyset page of units beside what the ledger says. Texts travel only where rules must read them;
+-- One keyset page of units beside what the ledger says. Texts travel only where rules must read them: units that
+-- are new, edited or labelled by other rules. The hash of the text tells more than updated_at > labelled_at would: it
+-- passes over what was stamped and not edited, and finds what was edited and not stamped.
 -- "ours" asks the undo log only about values that differ from the ledger.
 SELECT u.id::text AS unit_id,
        u.bank_id::text AS bank_id,

@@ -100,6 +100,14 @@ def test_plan_that_is_not_whole_is_refused(bank, tmp_path):
             _apply(name)
 
 
+def test_limits_of_the_settings_reach_the_loader(bank, monkeypatch):
+    """RCLL_BATCH bounds what one transaction writes."""
+    monkeypatch.setenv("RCLL_BATCH", "20")
+    assert _apply(_plan()["plan_id"])["loaded"]["n_written"] == N_UNITS
+    transactions = "SELECT max(n) FROM (SELECT count(*) AS n FROM rcll_changes GROUP BY changed_at) t"
+    assert _rows(bank, transactions)[0][0] <= 20
+
+
 def test_old_plans_go(bank, tmp_path, monkeypatch):
     """The oldest plans beyond plans_kept are removed when a new one is made."""
     monkeypatch.setenv("RCLL_PLANS_KEPT", "2")

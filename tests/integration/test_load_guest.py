@@ -53,7 +53,7 @@ def test_most_updates_touch_no_index(walk):
 
 
 def test_small_changes_are_written_in_one_range(walk):
-    """A few units all over the table take a few transactions, not one for each range of pages."""
+    """A few units all over the table take a few transactions, not one for each range of pages or each page."""
     walk.run()
     walk.do(
         "UPDATE memory_units SET text = text || ' edited' WHERE mod(('x' || left(id::text, 4))::bit(16)::int, 50) = 0"
@@ -62,7 +62,7 @@ def test_small_changes_are_written_in_one_range(walk):
     assert 20 < changes.height < 150
     run_id, _ = walk.apply(changes)
     transactions = "SELECT count(DISTINCT changed_at) FROM rcll_changes WHERE run_id = %s"
-    assert walk.rows(transactions, run_id)[0][0] <= 8
+    assert walk.rows(transactions, run_id)[0][0] <= 20
 
 
 def test_old_snapshot_is_named_with_the_number(walk):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rcll.stages.rounds import PLACES, RoundParams, page_rounds
 
 TUPLES = st.lists(st.tuples(st.integers(0, 6), st.integers(300, 2_000)), max_size=40)
-GROWTH = 28
+LABEL_BYTES = 28
 
 
 def _places(tuples: list[tuple[int, int]]) -> pl.DataFrame:
@@ -27,10 +27,10 @@ def _play_page(tuples: list[tuple[int, str]]) -> list[str]:
     while left:
         if is_full or free < 819:
             free, dead = free + dead, 0
-        fitting = [each for each in left if _aligned(each[0] + GROWTH) <= free] if order else []
+        fitting = [each for each in left if _aligned(each[0] + LABEL_BYTES) <= free] if order else []
         size, unit_id = chosen = (fitting or left)[0]
-        is_full = _aligned(size + GROWTH) > free
-        free -= 0 if is_full else _aligned(size + GROWTH)
+        is_full = _aligned(size + LABEL_BYTES) > free
+        free -= 0 if is_full else _aligned(size + LABEL_BYTES)
         dead += _aligned(size)
         left.remove(chosen)
         order.append(unit_id)
@@ -49,7 +49,7 @@ def _naive(places: pl.DataFrame, pages_per_range: int) -> list[tuple]:
 def test_order_is_that_of_the_naive_loop(tuples, pages_per_range):
     """Ranges hold so many pages, each step takes the largest tuple that has room, and every tuple comes once."""
     places = _places(tuples)
-    found = page_rounds(places, RoundParams(pages_per_range, GROWTH))
+    found = page_rounds(places, RoundParams(pages_per_range, LABEL_BYTES))
     assert found.select("page_range", "rank", "block", "unit_id").rows() == _naive(places, pages_per_range)
 
 

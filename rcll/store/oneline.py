@@ -1,0 +1,36 @@
+"""What driver and server say, in one line of our own."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import psycopg
+
+from rcll.errors import DatabaseError, Transient
+
+
+@contextmanager
+def one_line_errors(doing: str) -> Generator[None]:
+    """Turn errors of the driver into rcll's.
+
+    Args:
+        doing: what is cut off or refused, e.g. "writing labels".
+
+    Raises:
+        Transient: the connection or the server is gone, or its disk is full; the same call may succeed later.
+        DatabaseError: the server refuses.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise Transient(
+            f"{doing} was cut off: {_said(error)}; what was committed before stays, nothing is half done; run again"
+        ) from None
+    except psycopg.Error as error:
+        raise DatabaseError(
+            f"{doing} was refused: {_said(error)}; what was committed before stays; "
+            f"expected a role that may read and write memory_units and rcll's tables"
+        ) from None
+
+
+def _said(error: psycopg.Error) -> str:
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())[:300]
