@@ -22,6 +22,7 @@ from pydantic import Field
 from rcll.frames import TUNNELS
 from rcll.progress import report
 from rcll.settings import load_settings
+from rcll.store.explicit import Kind, restore_explicit
 from rcll.store.extract import extract_units, list_banks
 from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
@@ -100,6 +101,13 @@ def load(schema: str, parts: list[Path], lease: Lease, fingerprint: str) -> Load
         limits = load_limits(place.settings)
         changes = read_changes(parts)
         return apply_changes(place.database, place.tenant, changes, lease, taxonomy_hash=fingerprint, limits=limits)
+
+
+@task(cache_policy=NO_CACHE)
+def restore(schema: str, kinds: list[Kind], lease: Lease) -> dict[str, int]:
+    """Put back the tunnels and closets that somebody asked for and a restore or a revert took along."""
+    with open_place(schema) as place:
+        return restore_explicit(place.database, place.tenant, lease, kinds=kinds)._asdict()
 
 
 @task(cache_policy=NO_CACHE)
@@ -214,6 +222,9 @@ def _walk(place: Place, options: Options, folder: Path, *, lease: Lease | None) 
     if options.wants("labels") and lease:
         with timings.of("load"):
             summary["loaded"] = asdict(load(schema, parts, lease, fingerprint))
+    asked: list[Kind] = [kind for kind in ("closet", "tunnel") if options.wants(f"{kind}s")]
+    if asked and lease:
+        summary["restored"] = restore(schema, asked, lease)
     if options.wants("closets"):
         with timings.of("closets"):
             summary["closets"] = _condense_rooms(place, parts, options, lease)
