@@ -4,6 +4,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Each process has an embedded server of its own; more than four only wait for the longest test.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
+
 .PHONY: setup demo lint format test test-unit test-hindsight test-readme torture torture-sample clean
 
 setup: .venv/.rcll
@@ -36,10 +39,10 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 test: .venv/.dev            ## all tiers that need nothing but Python
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 test-unit: .venv/.dev       ## seconds
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest $(PARALLEL) tests/unit
 
 test-hindsight: .venv/.hindsight   ## beside a real Hindsight server
 	$(BIN)/pytest tests/hindsight
