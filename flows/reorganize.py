@@ -222,7 +222,8 @@ def _walk(place: Place, options: Options, folder: Path, *, lease: Lease | None) 
     if options.wants("labels") and lease:
         with timings.of("load"):
             summary["loaded"] = asdict(load(schema, parts, lease, fingerprint))
-    asked: list[Kind] = [kind for kind in ("closet", "tunnel") if options.wants(f"{kind}s")]
+    stages: dict[Kind, Stage] = {"closet": "closets", "tunnel": "tunnels"}
+    asked = [kind for kind, stage in stages.items() if options.wants(stage)]
     if asked and lease:
         summary["restored"] = restore(schema, asked, lease)
     if options.wants("closets"):
