@@ -104,7 +104,7 @@ def load(schema: str, parts: list[Path], lease: Lease, fingerprint: str) -> Load
 
 
 @task(cache_policy=NO_CACHE)
-def restore(schema: str, kinds: list[Kind], lease: Lease) -> dict[str, int]:
+def restore(schema: str, kinds: Sequence[Kind], lease: Lease) -> dict[str, int]:
     """Put back the tunnels and closets that somebody asked for and a restore or a revert took along."""
     with open_place(schema) as place:
         return restore_explicit(place.database, place.tenant, lease, kinds=kinds)._asdict()
