@@ -1,8 +1,8 @@
 """Tunnels in the database: rcll keeps its own equal to what it finds, and leaves the rest alone."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
-from uuid import NAMESPACE_URL, uuid5
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 import polars as pl
 from psycopg.rows import dict_row
@@ -17,12 +17,16 @@ BATCH_ROWS = 500
 
 
 class Tunnel(NamedTuple):
-    """A tunnel with both ends, as stored and as their units read now."""
+    """A tunnel with both ends, as stored and as their units read now.
+
+    ``method`` is auto or explicit. ``evidence`` tells why it was found: rule, similarity, rank, terms.
+    """
 
     tunnel_id: str
-    relationship: str
+    relationship: str | None
     score: float | None
     method: str
+    evidence: dict[str, Any] | None
     source_bank_id: str
     source_unit_id: str
     source_text: str
@@ -30,6 +34,30 @@ class Tunnel(NamedTuple):
     target_unit_id: str
     target_text: str
     room: str
+
+
+class Neighbour(NamedTuple):
+    """A unit of another bank, one tunnel away, and the way there; ``direction`` is out or in."""
+
+    near_unit_id: str
+    near_bank_id: str
+    tunnel_id: str
+    direction: str
+    relationship: str | None
+    score: float | None
+    method: str
+    evidence: dict[str, Any] | None
+    unit_id: str
+    bank_id: str
+    text: str | None
+    room: str | None
+    hall: str | None
+    layer: str | None
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        """Near unit, tunnel, far unit."""
+        return self.near_unit_id, self.tunnel_id, self.unit_id
 
 
 class TunnelPlan(NamedTuple):
@@ -46,6 +74,13 @@ def tunnel_id(unit_a: str, unit_b: str, relationship: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"rcll:tunnel:{low}:{high}:{relationship}"))
 
 
+def with_ids(found: pl.DataFrame) -> pl.DataFrame:
+    """Found tunnels (frames.TUNNELS) with their ``tunnel_id``."""
+    require_schema(found, TUNNELS, "tunnels")
+    ends = zip(found["source_unit_id"], found["target_unit_id"], found["relationship"], strict=True)
+    return found.with_columns(tunnel_id=pl.Series([tunnel_id(*end) for end in ends], dtype=pl.String))
+
+
 def plan_tunnels(conn: Connection, tenant: Tenant, found: pl.DataFrame, banks: Sequence[str] | None) -> TunnelPlan:
     """Compare found tunnels with the automatic ones that touch these banks (None: all).
 
@@ -55,9 +90,7 @@ def plan_tunnels(conn: Connection, tenant: Tenant, found: pl.DataFrame, banks: S
         found: frames.TUNNELS, everything that should stand between these banks and others.
         banks: the run's banks.
     """
-    require_schema(found, TUNNELS, "tunnels")
-    ends = zip(found["source_unit_id"], found["target_unit_id"], found["relationship"], strict=True)
-    wanted = found.with_columns(tunnel_id=pl.Series([tunnel_id(*end) for end in ends], dtype=pl.String))
+    wanted = with_ids(found)
     present: set[str] = set()
     if tenant.migrated:
         values = {"banks": None if banks is None else list(banks)}
@@ -79,10 +112,9 @@ def dig_tunnels(database: Database, tenant: Tenant, plan: TunnelPlan, lease: Lea
                 lease.check(conn, tenant, held)
                 n_gone += len(conn.execute(query("delete_tunnels", **tenant.names()), ids).fetchall())
         for batch in plan.new.iter_slices(BATCH_ROWS):
-            values = batch.to_dict(as_series=False) | {"run_id": lease.run_id}
             with conn.transaction():
                 lease.check(conn, tenant, held)
-                n_new += len(conn.execute(query("insert_tunnels", **tenant.names()), values).fetchall())
+                n_new += insert_tunnels(conn, tenant, batch, lease.run_id)
     return n_new, n_gone
 
 
@@ -94,13 +126,62 @@ def filed_units(conn: Connection, tenant: Tenant, banks: Sequence[str]) -> pl.Da
 
 
 def list_tunnels(
-    conn: Connection, tenant: Tenant, *, banks: Sequence[str] | None = None, limit: int = 100
+    conn: Connection,
+    tenant: Tenant,
+    *,
+    banks: Sequence[str] | None = None,
+    room: str | None = None,
+    relationship: str | None = None,
+    tunnel_ids: Sequence[str] | None = None,
+    limit: int = 100,
 ) -> list[Tunnel]:
-    """Tunnels that touch these banks (None: all), the strongest first."""
-    values = {"banks": None if banks is None else list(banks), "limit": limit}
+    """Tunnels that touch these banks and meet the other conditions (None: all), explicit ones first, then by score."""
+    values = {"banks": None if banks is None else list(banks), "room": room, "relationship": relationship}
+    values |= {"tunnel_ids": None if tunnel_ids is None else list(tunnel_ids), "limit": limit}
     with conn.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(query("list_tunnels", **tenant.names()), values).fetchall()
     return [Tunnel(**row) for row in rows]
+
+
+def tunnel_neighbours(
+    conn: Connection, tenant: Tenant, unit_ids: Sequence[str], *, banks: Sequence[str] | None, per_unit: int = 10
+) -> list[Neighbour]:
+    """What some units lead to through one tunnel, whichever end they are.
+
+    Args:
+        conn: an open connection.
+        tenant: whose units.
+        unit_ids: where to start; the answer keeps their order.
+        banks: banks into which the caller may read; None for any.
+        per_unit: far units for each near one, at most.
+    """
+    values = {"unit_ids": list(unit_ids), "banks": None if banks is None else list(banks), "per_unit": per_unit}
+    with conn.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(query("select_neighbours", **tenant.names()), values).fetchall()
+    return [Neighbour(**row) for row in rows]
+
+
+def banks_of_units(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) -> dict[str, str]:
+    """Bank of each of the units that exist."""
+    return dict(conn.execute(query("select_ends", **tenant.names()), {"unit_ids": list(unit_ids)}).fetchall())
+
+
+def units_in_room(conn: Connection, tenant: Tenant, banks: Sequence[str], room: str) -> list[str]:
+    """Ids of the units of some banks that stand in a room, sorted."""
+    rows = conn.execute(query("select_room_units", **tenant.names()), {"banks": list(banks), "room": room}).fetchall()
+    return [unit_id for (unit_id,) in rows]
+
+
+def insert_tunnels(conn: Connection, tenant: Tenant, tunnels: pl.DataFrame, run_id: UUID | None) -> int:
+    """Write found tunnels (frames.TUNNELS plus ``tunnel_id``); returns how many there were not before."""
+    values = tunnels.to_dict(as_series=False) | {"run_id": run_id}
+    return len(conn.execute(query("insert_tunnels", **tenant.names()), values).fetchall())
+
+
+def remove_tunnels(conn: Connection, tenant: Tenant, tunnel_ids: Sequence[str]) -> list[str]:
+    """Delete tunnels, however they came; returns the ids that there were."""
+    rows = conn.execute(query("remove_tunnels", **tenant.names()), {"tunnel_ids": list(tunnel_ids)}).fetchall()
+    return [found for (found,) in rows]
 
 
 def count_tunnels(conn: Connection, tenant: Tenant) -> dict[tuple[str, str], int]:

@@ -39,7 +39,7 @@ INSERT INTO {tunnels} AS t (id, source_unit_id, target_unit_id, source_bank_id, 
 SELECT e.id, a.id, b.id, a.bank_id, b.bank_id, e.payload->>'relationship', 'explicit'
 FROM {explicit} e
 JOIN {units} a ON a.id = (e.payload->'unit_ids'->>0)::uuid
-JOIN {units} b ON b.id = (e.payload->'unit_ids'->>1)::uuid
+JOIN {units} b ON b.id = (e.payload->'unit_ids'->>1)::uuid AND b.bank_id <> a.bank_id
 WHERE e.kind = 'tunnel' AND e.id = ANY(%(ids)s::uuid[])
 ORDER BY e.id
 ON CONFLICT (least(source_unit_id, target_unit_id), greatest(source_unit_id, target_unit_id), relationship)

@@ -26,17 +26,66 @@ RETURNING id::text;
 DELETE FROM {tunnels} WHERE id = ANY(%(tunnel_ids)s::uuid[]) AND method = 'auto' RETURNING id::text;
 
 -- name: list_tunnels
--- Tunnels with both ends; the bank of an end is the bank its unit stands in now.
-SELECT t.id::text AS tunnel_id, t.relationship, t.score, t.method,
+-- Tunnels with both ends, those that somebody asked for first, then the strongest; the bank and the room of an end are
+-- those in which its unit stands now.
+SELECT t.id::text AS tunnel_id, t.relationship, t.score, t.method, t.evidence,
        a.bank_id::text AS source_bank_id, t.source_unit_id::text AS source_unit_id, a.{text} AS source_text,
        b.bank_id::text AS target_bank_id, t.target_unit_id::text AS target_unit_id, b.{text} AS target_text,
        a.room::text AS room
 FROM {tunnels} t
 JOIN {units} a ON a.id = t.source_unit_id
 JOIN {units} b ON b.id = t.target_unit_id
-WHERE %(banks)s::text[] IS NULL OR a.bank_id::text = ANY(%(banks)s::text[]) OR b.bank_id::text = ANY(%(banks)s::text[])
-ORDER BY t.score DESC NULLS LAST, t.id
+WHERE (%(banks)s::text[] IS NULL
+       OR a.bank_id::text = ANY(%(banks)s::text[]) OR b.bank_id::text = ANY(%(banks)s::text[]))
+  AND (%(room)s::text IS NULL OR a.room = %(room)s OR b.room = %(room)s)
+  AND (%(relationship)s::text IS NULL OR t.relationship = %(relationship)s)
+  AND (%(tunnel_ids)s::uuid[] IS NULL OR t.id = ANY(%(tunnel_ids)s::uuid[]))
+ORDER BY t.method = 'explicit' DESC, t.score DESC NULLS LAST, t.id
 LIMIT %(limit)s;
+
+-- name: select_neighbours
+-- One hop through tunnels from some units, whichever end they are: the near unit, the tunnel, and the far unit as it
+-- reads now, in the order of the list, then as tunnels are listed. Only far units of the named banks, those that the
+-- caller may read (null: any); at most so many for each near unit.
+WITH ends AS (
+    SELECT id, source_unit_id AS near_id, target_unit_id AS far_id, 'out' AS direction FROM {tunnels}
+    WHERE source_unit_id = ANY(%(unit_ids)s::uuid[])
+    UNION ALL
+    SELECT id, target_unit_id, source_unit_id, 'in' FROM {tunnels}
+    WHERE target_unit_id = ANY(%(unit_ids)s::uuid[])
+), hops AS (
+    SELECT e.near_id::text AS near_unit_id, near.bank_id::text AS near_bank_id, t.id::text AS tunnel_id, e.direction,
+           t.relationship, t.score, t.method, t.evidence,
+           far.id::text AS unit_id, far.bank_id::text AS bank_id, far.{text} AS text,
+           far.room::text AS room, far.hall::text AS hall, far.layer::text AS layer,
+           row_number() OVER (PARTITION BY e.near_id
+                              ORDER BY t.method = 'explicit' DESC, t.score DESC NULLS LAST, t.id) AS nth
+    FROM ends e
+    JOIN {tunnels} t ON t.id = e.id
+    JOIN {units} near ON near.id = e.near_id
+    JOIN {units} far ON far.id = e.far_id
+    WHERE near.bank_id <> far.bank_id
+      AND (%(banks)s::text[] IS NULL OR far.bank_id::text = ANY(%(banks)s::text[]))
+)
+SELECT near_unit_id, near_bank_id, tunnel_id, direction, relationship, score, method, evidence,
+       unit_id, bank_id, text, room, hall, layer
+FROM hops
+WHERE nth <= %(per_unit)s
+ORDER BY array_position(%(unit_ids)s::uuid[], near_unit_id::uuid), nth;
+
+-- name: select_ends
+-- Which of some units exist, and their banks.
+SELECT u.id::text AS unit_id, u.bank_id::text AS bank_id FROM {units} u WHERE u.id = ANY(%(unit_ids)s::uuid[]);
+
+-- name: select_room_units
+-- Units of two banks that stand in a room.
+SELECT u.id::text AS unit_id FROM {units} u
+WHERE u.bank_id = ANY(%(banks)s::{bank_type}[]) AND u.room = %(room)s
+ORDER BY u.id;
+
+-- name: remove_tunnels
+-- Tunnels that somebody wants gone, however they came.
+DELETE FROM {tunnels} WHERE id = ANY(%(tunnel_ids)s::uuid[]) RETURNING id::text;
 
 -- name: count_tunnels
 -- Tunnels per unordered pair of banks.
