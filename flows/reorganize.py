@@ -223,7 +223,7 @@ def _walk(place: Place, options: Options, folder: Path, *, lease: Lease | None) 
         with timings.of("load"):
             summary["loaded"] = asdict(load(schema, parts, lease, fingerprint))
     stages: dict[Kind, Stage] = {"closet": "closets", "tunnel": "tunnels"}
-    asked = [kind for kind, stage in stages.items() if options.wants(stage)]
+    asked: list[Kind] = [kind for kind, stage in stages.items() if options.wants(stage)]
     if asked and lease:
         summary["restored"] = restore(schema, asked, lease)
     if options.wants("closets"):
