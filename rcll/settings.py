@@ -106,6 +106,11 @@ class Settings(BaseSettings):
         """Folder or URL under which plans and intermediate files lie."""
         return self.storage or str(self.home / "storage")
 
+    @property
+    def snapshots(self) -> str:
+        """Folder or URL under which snapshots lie unless a command names another."""
+        return f"{self.storage_dir.rstrip('/')}/snapshots"
+
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rcll import __version__
-from rcll.cli import data, demo, label, look, taxonomy, undo, walk
+from rcll.cli import analyst, data, demo, label, look, taxonomy, undo, walk
 from rcll.errors import RcllError
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for group in (demo, walk, undo, look, label, data, taxonomy):
+for group in (demo, walk, undo, look, label, data, taxonomy, analyst):
     group.register(app)
 
 

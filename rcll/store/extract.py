@@ -105,10 +105,10 @@ def _unit_pages(database: Database, tenant: Tenant, parameters: dict[str, Any]) 
 def _page_query(tenant: Tenant) -> sql.Composed:
     if tenant.migrated:
         return query("select_units_page", **tenant.names())
-    return query("select_bare_units_page", **tenant.names(), **_label_columns(tenant))
+    return query("select_bare_units_page", **tenant.names(), **label_columns(tenant))
 
 
-def _label_columns(tenant: Tenant) -> dict[str, sql.Composable]:
+def label_columns(tenant: Tenant) -> dict[str, sql.Composable]:
     """The stored labels as text; before the migration the defaults that the columns will get."""
     if tenant.has_labels:
         return {field: sql.SQL("u.{}::text").format(sql.Identifier(field)) for field in ("room", "hall", "layer")}
@@ -144,9 +144,9 @@ def extract_members(
     statement = query(
         "select_members",
         **tenant.names(),
-        hall=_label_columns(tenant)["hall"],
+        hall=label_columns(tenant)["hall"],
         in_room=sql.SQL("true" if room is None else "u.room = %(room)s"),
-        happened_at=_happened_at(tenant),
+        happened_at=happened_at(tenant.date_columns),
     )
     frames = [
         pl.DataFrame(conn.execute(statement, {"unit_ids": ids, "room": room}).fetchall(), schema=MEMBERS, orient="row")
@@ -217,13 +217,13 @@ def _mixed_lengths(found: np.ndarray) -> DatabaseError:
     )
 
 
-def _happened_at(tenant: Tenant) -> sql.Composable:
-    """When a unit's matter happened: the first date of the table that Python can hold (no infinities)."""
+def happened_at(date_columns: Sequence[str]) -> sql.Composable:
+    """When a unit's matter happened: the first of these dates that Python can hold (no infinities)."""
     dates = [
         sql.SQL("CASE WHEN u.{0} BETWEEN '0001-01-02' AND '9999-12-30' THEN u.{0}::timestamptz END").format(
             sql.Identifier(column)
         )
-        for column in tenant.date_columns
+        for column in date_columns
     ]
     return sql.SQL("coalesce({}, NULL::timestamptz)").format(sql.SQL(", ").join(dates or [sql.SQL("NULL")]))
 
