@@ -10,6 +10,7 @@ parentheses. Needs the extra ``hindsight``.
 """
 
 import argparse
+import logging
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ from rcll.store.migrate import migrate
 
 SIZES = ("12000x384", "40000x384", "20000x1536", "200000x384")
 #: Units up to which a size is measured more than once.
-SMALL = 20_000
+SMALL = 40_000
 BASELINE = "unnest 5k"
 _SETTINGS = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "16GB"}
 
@@ -142,6 +143,7 @@ def _stall(rounds: list[Cost], kind: str) -> str:
 
 def main() -> None:
     """Measure and print."""
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # executemany says of every deadlock that it cleans up
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=SIZES)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))

@@ -1,14 +1,21 @@
 """Progress of long work as log records: stages report, whoever listens draws.
 
 A record on logger ``rcll.progress`` carries ``stage``, ``done``, ``total`` and ``bank`` in ``extra``; the
-command line turns it into a bar, JSON logging into fields, and nobody has to pass callbacks around.
+command line turns it into a bar, JSON logging into fields, and nobody has to pass callbacks around. Logger
+``rcll.notice`` says in a line what somebody should know while it lasts.
 """
 
 import logging
 
 logger = logging.getLogger("rcll.progress")
+notices = logging.getLogger("rcll.notice")
 
 
 def report(stage: str, done: int, total: int, *, bank: str | None = None) -> None:
     """Say that ``done`` of ``total`` steps of a stage are finished."""
     logger.debug("%s %d/%d", stage, done, total, extra={"stage": stage, "done": done, "total": total, "bank": bank})
+
+
+def notice(line: str) -> None:
+    """Say what is going on, such as for whom we wait."""
+    notices.warning("%s", line)

@@ -7,7 +7,9 @@ import typer
 
 from rcll import __version__
 from rcll.cli import analyst, data, demo, label, look, taxonomy, undo, walk
+from rcll.cli.output import Notices
 from rcll.errors import RcllError
+from rcll.progress import notices
 
 app = typer.Typer(
     name="rcll",
@@ -43,6 +45,8 @@ def options(
 
 def main() -> None:
     """Run the program; known errors become one line and their exit code."""
+    notices.addHandler(Notices())
+    notices.propagate = False
     try:
         app()
     except RcllError as error:

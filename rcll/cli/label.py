@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from rcll.cli.look import check_unit_id
 from rcll.cli.output import PARTIAL, Json, Schemas, err, out, print_json
 from rcll.errors import InputError
 from rcll.settings import load_settings
@@ -17,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def label(
-    units: Annotated[list[str], typer.Argument(help="Ids of units.")],
+    units: Annotated[list[str], typer.Argument(help="Ids of units, or their first digits.")],
     room: Annotated[str | None, typer.Option("--room", help="Room to set.")] = None,
     hall: Annotated[str | None, typer.Option("--hall", help="Hall to set.")] = None,
     layer: Annotated[int | None, typer.Option("--layer", min=0, max=3, help="Layer to set.")] = None,
@@ -29,24 +28,24 @@ def label(
 
     Examples: rcll label 0b5c… --room auth --layer 0 | rcll label 0b5c… --clear
     """
-    from rcll.store.ledger import clear_explicit, set_explicit
+    from rcll.store.ledger import clear_explicit, match_units, set_explicit
+    from rcll.walk.ids import full_ids
     from rcll.walk.place import open_places
 
     named = [value for value in (room, hall, layer) if value is not None]
     if bool(named) == clear:
         raise InputError("found no label to set, or one beside --clear; expected --room, --hall, --layer or --clear")
-    for unit in units:
-        check_unit_id(unit)
     done: list[str] = []
     with open_places(schema or ()) as places:
+        ids = full_ids(places, units, match_units, what="unit", hint="units of a migrated bank")
         for place in places:
             if place.tenant.migrated:
                 with place.database.connect() as conn:
                     if clear:
-                        done += clear_explicit(conn, place.tenant, units)
+                        done += clear_explicit(conn, place.tenant, ids)
                     else:
-                        done += set_explicit(conn, place.tenant, units, room=room, hall=hall, layer=layer)
-    missing = sorted({unit.lower() for unit in units} - set(done))
+                        done += set_explicit(conn, place.tenant, ids, room=room, hall=hall, layer=layer)
+    missing = sorted(set(ids) - set(done))
     if done:
         _warn_of_unknown(room, hall)
     if json:

@@ -1,7 +1,6 @@
 """Commands that only look: status, runs, explain, closets, tunnels."""
 
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -52,36 +51,55 @@ def status(schema: Schemas = None, json: Json = False) -> None:
         if tenant["pending"]:
             out.print(f"pending migrations: {', '.join(tenant['pending'])}; run rcll migrate")
         if run := tenant["last_run"]:
-            out.print(f"last run: {run['run_id']} {run['kind']} {run['status']}, {run['started_at']:%Y-%m-%d %H:%M}")
+            out.print(
+                f"last run: {run['run_id'][:8]} {run['kind']} {run['status']}, {run['started_at']:%Y-%m-%d %H:%M}"
+            )
         if not rows:
             out.print("no units yet; point RCLL_DATABASE_URL at a database with memories, or try rcll demo")
 
 
-def runs(schema: Schemas = None, limit: Limit = 20, json: Json = False) -> None:
-    """List runs, newest first.
+def runs(
+    run: Annotated[str | None, typer.Argument(help="Only this run, wholly.", show_default=False)] = None,
+    schema: Schemas = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """List runs, newest first, or show one with all that it did.
 
-    Examples: rcll runs --limit 5
+    A run is dead if it was killed: what it wrote stays, and the next run finishes its work.
+
+    Examples: rcll runs --limit 5 | rcll runs 5f0c
     """
-    from rcll.store.ledger import list_runs
+    from rcll.store.ledger import list_runs, match_runs
+    from rcll.store.undo import find_run
+    from rcll.walk.ids import find_id
     from rcll.walk.place import open_places
 
     found: list[dict[str, Any]] = []
     with open_places(schema or ()) as places:
+        if run is not None:
+            place, run_id = find_id(places, run, match_runs, what="run", hint="one of those that rcll runs lists")
+            with place.database.connect() as conn:
+                one = find_run(conn, place.tenant, run_id)
+            print_json({"schema": place.tenant.schema} | (one._asdict() if one else {}))
+            return
         for place in places:
             if not place.tenant.migrated:
                 continue
             with place.database.connect() as conn:
                 listed = list_runs(conn, place.tenant, limit=limit)
-            found += [{"schema": place.tenant.schema} | run._asdict() for run in listed]
+            found += [{"schema": place.tenant.schema} | each._asdict() for each in listed]
     if json:
         print_json(found)
         return
     columns = ("run", "schema", "kind", "status", "started", "written")
     rows = [
-        (r["run_id"], r["schema"], r["kind"], r["status"], f"{r['started_at']:%Y-%m-%d %H:%M:%S}", _written(r))
+        (r["run_id"][:8], r["schema"], r["kind"], r["status"], f"{r['started_at']:%Y-%m-%d %H:%M:%S}", _written(r))
         for r in found
     ]
     print_table("runs", columns, rows)
+    if not found:
+        out.print("no run yet; rcll plan shows what one would do")
 
 
 def _written(run: dict[str, Any]) -> int | None:
@@ -89,7 +107,7 @@ def _written(run: dict[str, Any]) -> int | None:
 
 
 def explain(
-    unit: Annotated[str | None, typer.Argument(help="Id of a unit.", show_default=False)] = None,
+    unit: Annotated[str | None, typer.Argument(help="Id of a unit, or its first digits.", show_default=False)] = None,
     text: Annotated[str | None, typer.Option("--text", help="Any text instead of a unit.")] = None,
     schema: Schemas = None,
     taxonomy: TaxonomyFile = None,
@@ -118,39 +136,25 @@ def explain(
 
 
 def _find(unit: str, schemas: list[str] | None) -> dict[str, Any]:
-    from rcll.store.ledger import find_unit
+    from rcll.store.ledger import find_unit, match_units
+    from rcll.walk.ids import find_id
     from rcll.walk.place import open_places
 
-    check_unit_id(unit)
     with open_places(schemas or ()) as places:
-        for place in places:
-            if place.tenant.migrated:
-                with place.database.connect() as conn:
-                    found = find_unit(conn, place.tenant, unit)
-                if found:
-                    return found._asdict() | {"schema": place.tenant.schema}
-        looked = ", ".join(place.tenant.schema for place in places)
-    raise InputError(f"no unit '{unit}' in schema {looked}; expected the id of a memory unit of a migrated bank")
-
-
-def check_unit_id(unit: str) -> None:
-    """Refuse what is no uuid, before the database is asked.
-
-    Raises:
-        InputError: with what was found.
-    """
-    try:
-        UUID(unit)
-    except ValueError:
-        raise InputError(
-            f"'{shorten(unit, 60)}' is no unit id; expected a uuid, as rcll closets --json shows"
-        ) from None
+        place, unit_id = find_id(places, unit, match_units, what="unit", hint="the id of a unit of a migrated bank")
+        with place.database.connect() as conn:
+            found = find_unit(conn, place.tenant, unit_id)
+    if found is None:  # deleted between two looks
+        raise InputError(f"no unit '{unit}' any more; expected the id of a unit of a migrated bank")
+    return found._asdict() | {"schema": place.tenant.schema}
 
 
 def _print_stored(stored: dict[str, Any]) -> None:
     out.print(f"unit {stored['unit_id']} of bank '{stored['bank_id']}': {shorten(stored['text'], 300)}", markup=False)
     for field in ("room", "hall", "layer"):
         source = stored[f"{field}_source"] or "not filed yet"
+        if stored["is_due"] and source != "explicit":
+            source = "handed back to the rules; the next run files it"
         rule = f", rule {stored[f'{field}_rule']}" if stored[f"{field}_rule"] else ""
         out.print(f"  {field}: {stored[field]} ({source}{rule})", markup=False)
     if stored["is_held"]:

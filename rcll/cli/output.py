@@ -95,6 +95,14 @@ def progress_bars() -> Generator[None]:
             progress.logger.propagate = True
 
 
+class Notices(logging.Handler):
+    """Prints the lines of rcll.progress.notice among the results' companions."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the line."""
+        err.print(record.getMessage(), markup=False, style="yellow")
+
+
 class _Bars(logging.Handler):
     """Turns the records of rcll.progress into bars."""
 

@@ -24,7 +24,9 @@ from rcll.errors import InputError
 from rcll.prefect_env import prepare_prefect
 from rcll.settings import load_settings
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, as rcll runs shows it.")]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="Id of a run, as rcll runs shows it; its first digits are enough.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +48,7 @@ def apply(
 
     Examples: rcll apply plan-20260301-181500-3f2a1c
     """
-    from rcll.walk.place import open_places
+    from rcll.walk.place import open_places, refuse_busy_banks
     from rcll.walk.plans import check_plan, find_plans
 
     use_rules(taxonomy, layers)
@@ -57,6 +59,7 @@ def apply(
     with open_places([each.fingerprint.schema for each in plans]) as places:
         for place, each in zip(places, plans, strict=True):
             check_plan(place, each)
+        refuse_busy_banks([(place, each.banks) for place, each in zip(places, plans, strict=True)])
         summaries = run_in_prefect("apply", plan_id=plan)
     show_and_end(summaries, json=json)
 
@@ -76,18 +79,14 @@ def undo(
 
     Examples: rcll undo 5f0c… | rcll undo 5f0c… --release
     """
-    from rcll.store.undo import find_run
+    from rcll.store.ledger import match_runs
+    from rcll.walk.ids import find_id
     from rcll.walk.place import open_places
     from rcll.walk.undo import undo_run
 
     with open_places(schema or ()) as places:
-        for place in places:
-            with place.database.connect() as conn:
-                if place.tenant.migrated and find_run(conn, place.tenant, run):
-                    break
-        else:
-            raise InputError(f"no run '{run[:60]}'; expected one of those that rcll runs lists")
-        undone = undo_run(place, run, release=release)
+        place, run_id = find_id(places, run, match_runs, what="run", hint="one of those that rcll runs lists")
+        undone = undo_run(place, run_id, release=release)
     if json:
         print_json(asdict(undone))
     else:
@@ -101,7 +100,7 @@ def _show_undone(undone: Any) -> None:
         out.print(f"{undone.n_released:,} units released: the next run files them")
         return
     held = f", {undone.n_held:,} of them held" if undone.n_held else ""
-    out.print(f"run {undone.undoes}: {undone.n_restored:,} units have their labels back{held}")
+    out.print(f"run {undone.undoes[:8]}: {undone.n_restored:,} units have their labels back{held}")
     out.print(f"dropped: {undone.n_closets} closets, {undone.n_tunnels} tunnels; the next run makes what is due")
     out.print("kept as they are: " + (", ".join(f"{n:,} {why}" for why, n in undone.skipped.items()) or "0"))
     if undone.status == "partial":

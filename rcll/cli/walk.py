@@ -130,11 +130,13 @@ def run_flow(*, banks: list[str] | None, schemas: list[str] | None, **parameters
 
     The look keeps the embedded server up for the flow, and starting Prefect takes ten seconds.
     """
-    from rcll.walk.place import open_places, places_of
+    from rcll.walk.place import open_places, places_of, refuse_busy_banks
 
     prepare_prefect(load_settings().home)
     with open_places(schemas or ()) as places:
-        places_of(places, banks)
+        chosen = places_of(places, banks)
+        if not parameters.get("dry_run"):
+            refuse_busy_banks(chosen)
         return run_in_prefect("reorganize", banks=banks, schemas=schemas, **parameters)
 
 

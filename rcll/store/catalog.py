@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
-from rcll.errors import DatabaseError
+from rcll.errors import DatabaseError, InputError
 from rcll.store.sql import query
 
 Kind = Literal["own", "hindsight", "specification", "fork"]
@@ -149,7 +149,8 @@ def read_tenants(conn: psycopg.Connection[Any], schemas: Sequence[str] = ()) -> 
         Tenants sorted by schema; at least one.
 
     Raises:
-        DatabaseError: no pgvector, no units, a schema without them, or a layout that rcll does not know.
+        InputError: a schema was named that holds no units.
+        DatabaseError: no pgvector, no units, or a layout that rcll does not know.
     """
     vector_schema = _vector_schema(conn)
     found = _read_relations(conn)
@@ -158,7 +159,7 @@ def read_tenants(conn: psycopg.Connection[Any], schemas: Sequence[str] = ()) -> 
     wanted = list(dict.fromkeys(schemas)) or [s for s, relations in found.items() if _is_readable(relations)]
     missing = sorted(set(wanted) - set(found))
     if missing:
-        raise DatabaseError(
+        raise InputError(
             f"schema '{missing[0]}' holds no memory_units; expected one of {_listed(found)}; correct --schema"
         )
     unreadable = [schema for schema in (wanted or found) if not _is_readable(found[schema])]

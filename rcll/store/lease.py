@@ -74,6 +74,16 @@ def hold_banks(database: Database, tenant: Tenant, banks: Sequence[str], run_id:
             conn.execute(query("release_leases", **tenant.names()), parameters)
 
 
+def refuse_busy(conn: Connection, tenant: Tenant, banks: Sequence[str]) -> None:
+    """Look whether anybody holds one of the banks now, before any costly beginning; only a lease makes sure.
+
+    Raises:
+        Busy: as :func:`hold_banks` would.
+    """
+    if conn.execute(query("lease_holders", **tenant.names()), {"banks": list(banks)}).fetchall():
+        raise Busy(_who_holds(conn, tenant, banks))
+
+
 def holder_name() -> str:
     """Who we are, for the one who has to wait."""
     return f"{socket.gethostname()} pid {os.getpid()}"

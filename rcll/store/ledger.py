@@ -19,7 +19,10 @@ BY_HAND = "rcll label"
 
 
 class Run(NamedTuple):
-    """A row of rcll_runs; ``summary`` is None while it runs or when it was killed."""
+    """A row of rcll_runs; ``summary`` is None while it runs or when it was killed.
+
+    ``status`` is running, done, partial, failed, undone, or dead: it says running, and no lease of it is alive.
+    """
 
     run_id: str
     kind: str
@@ -47,12 +50,22 @@ class LabelledUnit(NamedTuple):
     labelled_at: datetime | None
     run_id: str | None
     is_held: bool
+    is_due: bool
+    """Handed back to the rules: the next run decides, whatever the unit bears until then."""
 
 
-def start_run(conn: Connection, tenant: Tenant, *, kind: str, taxonomy_hash: str, parameters: dict[str, Any]) -> UUID:
-    """Record that a run begins, and mark runs that were killed as failed."""
+def start_run(
+    conn: Connection,
+    tenant: Tenant,
+    *,
+    kind: str,
+    taxonomy_hash: str,
+    parameters: dict[str, Any],
+    run_id: UUID | None = None,
+) -> UUID:
+    """Record that a run begins, under the id that holds its leases, and mark runs that were killed as failed."""
     conn.execute(query("close_dead_runs", **tenant.names()), {"seconds": LEASE_SECONDS})
-    run_id = uuid4()
+    run_id = run_id or uuid4()
     row = {"run_id": run_id, "kind": kind, "taxonomy_hash": taxonomy_hash, "version": __version__}
     conn.execute(query("start_run", **tenant.names()), row | {"parameters": Jsonb(parameters)})
     return run_id
@@ -66,8 +79,19 @@ def finish_run(conn: Connection, tenant: Tenant, run_id: UUID, *, status: str, s
 
 def list_runs(conn: Connection, tenant: Tenant, *, limit: int = 20) -> list[Run]:
     """Runs, newest first."""
-    rows = conn.execute(query("list_runs", **tenant.names()), {"limit": limit}).fetchall()
+    values = {"limit": limit, "seconds": LEASE_SECONDS}
+    rows = conn.execute(query("list_runs", **tenant.names()), values).fetchall()
     return [Run(*row) for row in rows]
+
+
+def match_runs(conn: Connection, tenant: Tenant, bounds: tuple[str, str]) -> list[str]:
+    """Ids of up to three runs between two ids."""
+    return _matching(conn, "match_runs", tenant, bounds)
+
+
+def match_units(conn: Connection, tenant: Tenant, bounds: tuple[str, str]) -> list[str]:
+    """Ids of up to three units between two ids."""
+    return _matching(conn, "match_units", tenant, bounds)
 
 
 def find_plan_run(conn: Connection, tenant: Tenant, plan_id: str) -> Run | None:
@@ -117,3 +141,8 @@ def clear_explicit(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) ->
     """Hand units back to the rules; the next run files them. Returns the ids that were known, sorted."""
     rows = conn.execute(query("clear_explicit", **tenant.names()), {"unit_ids": list(unit_ids)}).fetchall()
     return sorted(unit_id for (unit_id,) in rows)
+
+
+def _matching(conn: Connection, name: str, tenant: Tenant, bounds: tuple[str, str]) -> list[str]:
+    rows = conn.execute(query(name, **tenant.names()), {"low": bounds[0], "high": bounds[1]}).fetchall()
+    return [found for (found,) in rows]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from psycopg import errors
 
 from rcll.errors import Transient
+from rcll.progress import notice
 from rcll.store.connect import Connection, Database
 from rcll.store.sql import query
 
@@ -39,21 +40,28 @@ def try_patiently(database: Database, schema: str, attempt: Callable[[], _T], *,
         Transient: no luck within the patience; the message names who held the lock, and since when.
     """
     deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        try:
-            return attempt()
-        except LOCKED:
-            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - jitter, no secret
+    try:
+        return attempt()
+    except LOCKED:
+        pass  # from now on a second connection looks who is in the way
+    told = ""
     with database.connect() as watcher, ThreadPoolExecutor(1) as pool:
-        last_try = pool.submit(attempt)
-        blockers = _watch(watcher, schema, last_try)
-        try:
-            return last_try.result()
-        except LOCKED:
-            raise Transient(
-                f"a lock was not to be had in {patience:.0f} s; {blockers or 'its holder is gone by now'}; "
-                f"expected a moment without long transactions; run again, or end that session"
-            ) from None
+        while True:
+            is_last = time.monotonic() >= deadline
+            next_try = pool.submit(attempt)
+            seen = _watch(watcher, schema, next_try)
+            try:
+                return next_try.result()
+            except LOCKED:
+                if is_last:
+                    raise Transient(
+                        f"a lock was not to be had in {patience:.0f} s; {seen or 'its holder is gone by now'}; "
+                        f"expected a moment without long transactions; run again, or end that session"
+                    ) from None
+            if seen and seen != told:
+                notice(f"waiting up to {patience:.0f} s for a lock on schema '{schema}', {seen}")
+                told = seen
+            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - jitter, no secret
 
 
 def lock_schema(conn: Connection, schema: str) -> None:

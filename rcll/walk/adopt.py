@@ -1,6 +1,7 @@
 """Makes the labels of banks rcll's own, as a run of its own."""
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 from rcll.errors import InputError
 from rcll.store.adopt import ForeignLabel, adopt_bank, preview_adoption
@@ -31,15 +32,16 @@ def adopt(place: Place, banks: Sequence[str]) -> dict[str, int]:
         Busy: another run holds one of them.
     """
     database, tenant = place.database, place.tenant
-    with database.connect() as conn:
-        run_id = start_run(conn, tenant, kind="adopt", taxonomy_hash="", parameters={"banks": list(banks)})
-    status, adopted = "failed", dict[str, int]()
-    try:
-        with one_line_errors("adopting labels"), hold_banks(database, tenant, banks, run_id) as lease:
+    run_id, status, adopted = uuid4(), "failed", dict[str, int]()
+    with one_line_errors("adopting labels"), hold_banks(database, tenant, banks, run_id) as lease:
+        with database.connect() as conn:  # on record once it holds its banks; refused, it never began
+            asked = {"banks": list(banks)}
+            start_run(conn, tenant, kind="adopt", taxonomy_hash="", parameters=asked, run_id=run_id)
+        try:
             for bank in banks:
                 adopted[bank] = adopt_bank(database, tenant, bank, lease)
-        status = "done"
-    finally:
-        with database.connect() as conn:
-            finish_run(conn, tenant, run_id, status=status, summary={"adopted": adopted})
+            status = "done"
+        finally:
+            with database.connect() as conn:
+                finish_run(conn, tenant, run_id, status=status, summary={"adopted": adopted})
     return adopted

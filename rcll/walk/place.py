@@ -14,6 +14,7 @@ from rcll.settings import Settings, load_settings
 from rcll.store.catalog import Tenant, read_tenants
 from rcll.store.connect import Database, open_database
 from rcll.store.extract import list_banks
+from rcll.store.lease import refuse_busy
 from rcll.store.migrate import create_base
 from rcll.store.pace import LoadLimits
 
@@ -76,6 +77,18 @@ def places_of(places: Sequence[Place], banks: Sequence[str] | None) -> list[tupl
         if bank not in known:
             raise InputError(f"bank '{bank}' does not exist in {_schemas(places)}; {_hint(bank, known)}")
     return chosen
+
+
+def refuse_busy_banks(chosen: Sequence[tuple[Place, list[str] | None]]) -> None:
+    """Look, before a run begins, whether another holds one of its banks (None: all of the tenant's).
+
+    Raises:
+        Busy: it does; the message says who, and since when.
+    """
+    for place, banks in chosen:
+        if place.tenant.migrated:
+            with place.database.connect() as conn:
+                refuse_busy(conn, place.tenant, banks or list_banks(conn, place.tenant))
 
 
 def _schemas(places: Sequence[Place]) -> str:

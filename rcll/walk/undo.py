@@ -4,6 +4,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
+from uuid import uuid4
 
 import polars as pl
 
@@ -61,17 +62,19 @@ def undo_run(place: Place, run_id: str, *, release: bool = False) -> Undone:
         run = _require_run(place, find_run(conn, tenant, run_id) if tenant.migrated else None, run_id)
         _check_undoable(run, release=release)
         banks = touched_banks(conn, tenant, run_id)
-        asked: dict[str, Any] = {"undoes": run.run_id, "release": release}
-        undo_id = start_run(conn, tenant, kind="undo", taxonomy_hash="", parameters=asked)
-    try:
-        with one_line_errors("the undo"), hold_banks(database, tenant, banks, undo_id) as lease:
+    asked: dict[str, Any] = {"undoes": run.run_id, "release": release}
+    undo_id = uuid4()
+    with one_line_errors("the undo"), hold_banks(database, tenant, banks, undo_id) as lease:
+        with database.connect() as conn:  # on record once it holds its banks; refused, it never began
+            start_run(conn, tenant, kind="undo", taxonomy_hash="", parameters=asked, run_id=undo_id)
+        try:
             undone = _release(place, run, lease) if run.status == "undone" else _take_back(place, run, lease, release)
-    except BaseException as error:
-        with suppress(Unreachable), database.connect() as conn:
-            finish_run(conn, tenant, undo_id, status="failed", summary={"error": type(error).__name__})
-        raise
-    with database.connect() as conn:
-        finish_run(conn, tenant, undo_id, status=undone.status, summary=asdict(undone))
+        except BaseException as error:
+            with suppress(Unreachable), database.connect() as conn:
+                finish_run(conn, tenant, undo_id, status="failed", summary={"error": type(error).__name__})
+            raise
+        with database.connect() as conn:
+            finish_run(conn, tenant, undo_id, status=undone.status, summary=asdict(undone))
     return undone
 
 

@@ -15,9 +15,22 @@ UPDATE {runs} r SET status = 'failed', finished_at = now()
 RETURNING r.run_id::text;
 
 -- name: list_runs
--- Newest first.
-SELECT run_id::text, kind, status, started_at, finished_at, summary
-FROM {runs} ORDER BY started_at DESC LIMIT %(limit)s;
+-- Newest first. A run that was killed says 'running' until the next one closes it; without a living lease it is dead,
+-- but for the moment between its beginning and its leases.
+SELECT r.run_id::text, r.kind,
+       CASE WHEN r.status = 'running' AND r.started_at < now() - make_interval(secs => %(seconds)s)
+             AND NOT EXISTS (SELECT FROM {leases} l WHERE l.run_id = r.run_id AND l.expires_at > clock_timestamp())
+            THEN 'dead' ELSE r.status END AS status,
+       r.started_at, r.finished_at, r.summary
+FROM {runs} r ORDER BY r.started_at DESC LIMIT %(limit)s;
+
+-- name: match_runs
+-- Ids of the first few runs between two ids.
+SELECT run_id::text FROM {runs} WHERE run_id BETWEEN %(low)s::uuid AND %(high)s::uuid ORDER BY run_id LIMIT 3;
+
+-- name: match_units
+-- Ids of the first few units between two ids.
+SELECT id::text FROM {units} WHERE id BETWEEN %(low)s::uuid AND %(high)s::uuid ORDER BY id LIMIT 3;
 
 -- name: find_plan_run
 -- The run that applied a plan to its end; one that was killed or left rows locked does not count.
@@ -37,7 +50,8 @@ WHERE d.datname = pg_catalog.current_database();
 SELECT u.id::text AS unit_id, u.bank_id::text AS bank_id, u.{text} AS text,
        u.room::text AS room, u.hall::text AS hall, u.layer::text AS layer,
        l.room_source, l.hall_source, l.layer_source, l.room_rule, l.hall_rule, l.layer_rule,
-       l.labelled_at, l.run_id::text AS run_id, coalesce(l.is_held, false) AS is_held
+       l.labelled_at, l.run_id::text AS run_id, coalesce(l.is_held, false) AS is_held,
+       l.unit_id IS NOT NULL AND l.taxonomy_hash IS NULL AS is_due
 FROM {units} u
 LEFT JOIN {ledger} l ON l.unit_id = u.id
 WHERE u.id = %(unit_id)s;

@@ -5,7 +5,7 @@ import pickle
 import pytest
 from psycopg import sql
 
-from rcll.errors import DatabaseError
+from rcll.errors import DatabaseError, InputError
 from rcll.store.catalog import EmbeddingType, read_tenants
 from rcll.store.migrate import create_base, migrate
 
@@ -120,7 +120,7 @@ def test_named_schemas_only(database_of):
     """Expect the named schemas, each once, and a message with the choice for a name that is none of them."""
     with database_of("tenants").connect() as conn:
         assert [t.schema for t in read_tenants(conn, ["north-wing", "north-wing"])] == ["north-wing"]
-        with pytest.raises(DatabaseError, match="schema 'public' holds no memory_units; expected one of South"):
+        with pytest.raises(InputError, match="schema 'public' holds no memory_units; expected one of South"):
             read_tenants(conn, ["north-wing", "public"])
 
 

@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from rcll.store.catalog import read_tenants
 from rcll.store.lease import hold_banks
+from rcll.store.ledger import finish_run, start_run
 from rcll.store.migrate import migrate
 from tests.integration.places import fill, unit_id
 
@@ -81,7 +82,7 @@ def test_database_without_pgvector(rcll, admin, server):
 
 def test_unknown_schema_and_bank(rcll, legacy):
     """A schema or a bank that does not exist is named, with what there is."""
-    _refused(rcll("plan", "--schema", "nowhere", RCLL_DATABASE_URL=legacy.url), 1, "'nowhere'", "public")
+    _refused(rcll("plan", "--schema", "nowhere", RCLL_DATABASE_URL=legacy.url), 2, "'nowhere'", "public")
     _refused(rcll("plan", "--bank", "alic", RCLL_DATABASE_URL=legacy.url), 2, "'alic'", "did you mean 'alice'")
     with legacy.connect() as conn:
         assert not read_tenants(conn)[0].migrated
@@ -94,6 +95,8 @@ def test_busy_bank(rcll, legacy):
         (tenant,) = read_tenants(conn)
     with hold_banks(legacy, tenant, ["alice"], uuid4()):
         _refused(rcll("reorganize", RCLL_DATABASE_URL=legacy.url), 4, "'alice' is in use by", f"pid {os.getpid()}")
+    code, out, _ = rcll("runs", "--json", RCLL_DATABASE_URL=legacy.url)
+    assert (code, json.loads(out)) == (0, []), "a run that never began is no failed one"
 
 
 def test_home_that_cannot_be_made(rcll, tmp_path):
@@ -156,6 +159,29 @@ def test_label_and_explain(rcll, legacy):
     _refused(rcll("label", str(uuid4()), "--room", "auth", **url), 2, "no unit")
     _refused(rcll("label", unit_id(1), "--room", "x" * 65, **url), 2, "65 characters")
     _refused(rcll("label", unit_id(1), **url), 2, "expected --room")
+
+
+def test_first_digits_of_an_id_are_enough(rcll, legacy):
+    """Of a unit and of a run; too few, or those that several have, are refused with what to do."""
+    url = {"RCLL_DATABASE_URL": legacy.url}
+    unit = "7d3e1c52-0000-4000-8000-00000000abcd"
+    assert rcll("migrate", **url)[0] == 0
+    with legacy.connect() as conn:
+        conn.execute("INSERT INTO memory_units (id, bank_id, text) VALUES (%s, 'alice', 'x')", [unit])
+        (tenant,) = read_tenants(conn)
+        run_id = str(start_run(conn, tenant, kind="reorganize", taxonomy_hash="T", parameters={}))
+        finish_run(conn, tenant, UUID(run_id), status="done", summary={"loaded": {"n_written": 3}})
+    assert rcll("label", "7d3e1c52", "--room", "hr", **url)[0] == 0
+    code, out, _ = rcll("explain", "7D3E1C52-00…", "--json", **url)
+    assert (code, json.loads(out)["unit"]["unit_id"], json.loads(out)["unit"]["room"]) == (0, unit, "hr")
+    assert rcll("label", "7d3e", "--clear", **url)[0] == 0
+    assert "room: hr (handed back to the rules; the next run files it)" in rcll("explain", "7d3e", **url)[1]
+    code, out, _ = rcll("runs", run_id[:8], **url)
+    assert (code, json.loads(out)["run_id"], json.loads(out)["summary"]) == (0, run_id, {"loaded": {"n_written": 3}})
+    assert run_id[:8] in rcll("runs", **url)[1]
+    _refused(rcll("explain", "7d3", **url), 2, "'7d3' is no unit id", "first 4 digits")
+    _refused(rcll("label", "00000000", "--clear", **url), 2, "begins more than one unit id", "give more of its digits")
+    _refused(rcll("runs", "ffffffff", **url), 2, "no run 'ffffffff'")
 
 
 def test_migrate_there_and_back(rcll, legacy):

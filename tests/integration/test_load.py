@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from rcll.store.extract import count_units, extract_embeddings, extract_members, extract_units
+from rcll.store.lease import hold_banks
 from rcll.store.ledger import clear_explicit, find_unit, list_runs, set_explicit, start_run
 from tests.integration.places import N_UNITS, fill, unit_id
 from tests.integration.walks import Walk, migrated
@@ -135,10 +136,14 @@ def test_explicit_labels_survive(walk):
 
 
 def test_dead_run_is_closed_by_the_next(walk):
-    """A run without a live lease that is still marked as running was killed; the next one says so."""
+    """A run without a live lease that is still marked as running was killed: shown as dead, closed by the next."""
     with walk.database.connect() as conn:
         first = start_run(conn, walk.tenant, kind="reorganize", taxonomy_hash="T", parameters={})
+        assert [run.status for run in list_runs(conn, walk.tenant)] == ["running"]
         conn.execute("UPDATE rcll_runs SET started_at = now() - interval '1 hour'")
+        with hold_banks(walk.database, walk.tenant, ["alice"], first):
+            assert [run.status for run in list_runs(conn, walk.tenant)] == ["running"]
+        assert [run.status for run in list_runs(conn, walk.tenant)] == ["dead"]
         start_run(conn, walk.tenant, kind="reorganize", taxonomy_hash="T", parameters={})
         states = {run.run_id: run.status for run in list_runs(conn, walk.tenant)}
     assert states.pop(str(first)) == "failed"

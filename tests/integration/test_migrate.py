@@ -461,8 +461,8 @@ def test_four_migrators_at_once(database_of, tenant_of):
     assert sorted(name for applied in done for name in names(applied)) == ALL
 
 
-def test_long_reader_is_named(database_of, tenant_of):
-    """Expect the session in the way with pid, name and start, nothing changed, and short waits for others."""
+def test_long_reader_is_named(database_of, tenant_of, caplog):
+    """Expect the session in the way with pid, name and start, at once and at the end; nothing changed, short waits."""
     database = database_of("hindsight")
     tenant = tenant_of(database)
     with database.connect(application_name="nightly dump") as dump, database.connect() as reader:
@@ -471,12 +471,17 @@ def test_long_reader_is_named(database_of, tenant_of):
             migration = pool.submit(migrate, database, tenant, patience=1.0)
             longest = 0.0
             while not migration.done():
+                told_in_time = bool(caplog.messages)
                 asked = time.monotonic()
                 reader.execute("SELECT count(*) FROM memory_units")
                 longest = max(longest, time.monotonic() - asked)
                 time.sleep(0.005)
         with pytest.raises(Transient, match=rf"pid {dump.info.backend_pid} 'nightly dump' since \d{{4}}-"):
             migration.result()
+        assert told_in_time
+        (told,) = caplog.messages
+        assert told.startswith("waiting up to 1 s for a lock on schema 'public', held by pid")
+        assert "'nightly dump' since" in told
         assert longest < 0.5
         assert names(pending(reader, tenant)) == ALL
 
