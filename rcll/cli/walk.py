@@ -201,6 +201,11 @@ def _show_writes(summary: dict[str, Any]) -> None:
     out.print(f"explicit: {labels['n_explicit']:,} units with a label that somebody set, kept")
     for hint in summary["hints"]:
         out.print(f"  {hint}", markup=False)
+    if any((restored := summary.get("restored") or {}).values()):
+        out.print(
+            f"asked for: {restored['n_tunnels']} tunnels and {restored['n_closets']} closets came back; "
+            f"{restored['n_waiting']} wait for a unit that is gone or reads differently"
+        )
     skipped = labels["skipped"] | (loaded or {}).get("skipped", {})
     out.print("skipped: " + (", ".join(f"{n:,} {why}" for why, n in skipped.items()) or "0"))
     if closets := summary.get("closets"):

@@ -15,6 +15,7 @@ from rcll.frames import CHANGES, DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, LABE
 
 _DEFAULTS = {"room": DEFAULT_ROOM, "hall": DEFAULT_HALL, "layer": str(DEFAULT_LAYER)}
 FIELDS = tuple(_DEFAULTS)
+_LAYERS = ("0", "1", "2", "3")
 
 #: A label that does not fit the column is never written.
 MAX_LABEL_CHARS = 64
@@ -72,6 +73,12 @@ def plan_labels(units: pl.DataFrame, labels: pl.DataFrame, params: PlanParams) -
 def layer_number(stored: pl.Expr) -> pl.Expr:
     """A stored layer as the text of its number: 'L2', 'l2' and '2' are '2'; anything else stays as it is."""
     return pl.coalesce(stored.str.extract(r"^\s*[lL]?([0-3])\s*$"), stored)
+
+
+def is_foreign_layer(stored: pl.Expr) -> pl.Expr:
+    """Whether a stored layer is a value that is no layer: '7', 'high'; an unset one is not."""
+    is_set = stored.is_not_null() & (stored.str.strip_chars() != "")
+    return is_set & ~layer_number(stored).is_in(_LAYERS)
 
 
 def _stored(field: str) -> pl.Expr:

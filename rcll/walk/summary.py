@@ -6,22 +6,27 @@ from typing import Any
 
 import polars as pl
 
-from rcll.stages.plan import FIELDS
+from rcll.stages.plan import FIELDS, is_foreign_layer
 from rcll.stages.quality import quality
 from rcll.walk.labels import read_plan
 
 #: Frozen labels of a bank from which on a run says how to make them rcll's own.
 MANY_FROZEN, MANY_FROZEN_SHARE = 20, 0.2
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSummary:
-    """Counts over one tenant's plan; tables map a label to units, most first."""
+    """Counts over one tenant's plan; tables map a label to units, most first.
+
+    ``foreign_layers`` are stored values that no layer is; they are somebody's and kept.
+    """
 
     n_units: int
     n_to_write: int
     n_to_record: int
     n_explicit: int
+    foreign_layers: dict[str, int]
     skipped: dict[str, int]
     reasons: dict[str, int]
     before: dict[str, dict[str, int]] = field(repr=False)
@@ -42,6 +47,7 @@ def summarise_plan(parts: list[Path]) -> PlanSummary:
     ).collect()
     return PlanSummary(
         **totals.row(0, named=True),
+        foreign_layers=_counts(plan.filter(is_foreign_layer(pl.col("old_layer"))), "old_layer"),
         skipped=_counts(plan.drop_nulls("skip"), "skip"),
         reasons=_counts(changed, "reason"),
         before={f: _counts(plan, f"old_{f}") for f in FIELDS},
@@ -52,8 +58,13 @@ def summarise_plan(parts: list[Path]) -> PlanSummary:
 
 
 def frozen_hints(summary: PlanSummary) -> list[str]:
-    """What to do where so many labels are frozen that they may be nobody's: a line for each such bank."""
-    return [
+    """What to do about labels that may be nobody's: so many frozen in a bank, and layers that are none."""
+    foreign = ", ".join(f"'{layer}' on {n:,}" for layer, n in list(summary.foreign_layers.items())[:_NAMED])
+    layers = (
+        f"units with a layer that is none, by value: {foreign}; expected 0 to 3 or L0 to L3; they are kept; "
+        f"say rcll label UNIT --layer N, or rcll adopt --bank B"
+    )
+    return [layers] * bool(foreign) + [
         f"bank '{bank}': {counts['n_explicit']:,} of {counts['n_units']:,} units bear labels that rcll did not write; "
         f"they are kept. Where a fork or a restored backup set them, say rcll adopt --bank '{bank}'"
         for bank, counts in summary.per_bank.items()

@@ -118,8 +118,8 @@ def test_old_plans_go(bank, tmp_path, monkeypatch):
     assert sorted(path.name for path in plans.iterdir()) == ["plan-20200102-000000-aaaaaa", made]
 
 
-def test_many_frozen_labels_are_pointed_out(bank):
-    """A run over a fork's labels names the command that makes them rcll's own."""
+def test_labels_that_may_be_nobodys_are_pointed_out(bank):
+    """A run over a fork's labels names the command that makes them rcll's own, and counts layers that are none."""
     from rcll.store.catalog import read_tenants
     from rcll.store.migrate import migrate
 
@@ -127,6 +127,10 @@ def test_many_frozen_labels_are_pointed_out(bank):
         (tenant,) = read_tenants(conn)
         migrate(bank, tenant)
         conn.execute("UPDATE memory_units SET room = 'misc' WHERE bank_id = 'alice'")
-    (hint,) = _plan()["hints"]
+        conn.execute("UPDATE memory_units SET layer = 7 WHERE id = %s", [unit_id(1)])
+    plan = _plan()
+    layers, hint = plan["hints"]
+    assert plan["labels"]["foreign_layers"] == {"7": 1}
+    assert "by value: '7' on 1; expected 0 to 3" in layers
     assert hint.startswith("bank 'alice': 150 of 150 units")
     assert "rcll adopt --bank 'alice'" in hint

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rcll.frames import CHANGES, LABELS, UNITS
-from rcll.stages.plan import PlanParams, needs_text, plan_labels
+from rcll.stages.plan import PlanParams, is_foreign_layer, needs_text, plan_labels
 
 PARAMS = PlanParams(taxonomy_hash="T")
 
@@ -125,6 +125,17 @@ def test_layers_of_forks(stored, layer, source):
     """'L2' and 'l2' are the default; anything that is no layer was set by somebody and is kept."""
     found = _decide(UNKNOWN | {"layer": stored})
     assert (found["layer"], found["layer_source"]) == (layer, source)
+
+
+@pytest.mark.parametrize(
+    ("stored", "is_foreign"),
+    [("L2", False), ("l2", False), ("0", False), (" 3 ", False), (None, False), ("", False), ("  ", False)]
+    + [(layer, True) for layer in ("7", "L4", "x", "-1", "L22", "2.0")],
+)
+def test_values_that_are_no_layer_are_told(stored, is_foreign):
+    """An unset layer is not foreign, whatever a fork writes for a real one."""
+    frame = pl.DataFrame({"layer": [stored]}, schema={"layer": pl.String})
+    assert frame.select(found=is_foreign_layer(pl.col("layer")))["found"].to_list() == [is_foreign]
 
 
 def test_archived_layer_survives_new_rules():
