@@ -32,6 +32,7 @@ from rcll.store.parts import write_part
 from rcll.store.tunnels import dig_tunnels, plan_tunnels
 from rcll.store.undo import expire_changes
 from rcll.taxonomy import load_taxonomy
+from rcll.walk.archive import give_back_orphans
 from rcll.walk.closets import CondensedRoom, Spent, condense_room, rooms_to_condense
 from rcll.walk.labels import labelling_hash, plan_part
 from rcll.walk.leftovers import run_folder, sweep_dead_runs
@@ -247,16 +248,17 @@ def _plan_labels(place: Place, options: Options, folder: Path, fingerprint: str,
 
 
 def _condense_rooms(place: Place, parts: list[Path], options: Options, lease: Lease | None) -> dict[str, Any]:
+    n_released = give_back_orphans(place, lease) if lease else 0
     rooms = rooms_to_condense(place, parts, options.banks)
     done: list[CondensedRoom] = []
     for number, (bank, room) in enumerate(rooms, start=1):
         spent = done[-1].spent if done else Spent()
         done.append(condense(place.tenant.schema, bank, room, parts, lease, spent))
         report("closets", number, len(rooms), bank=bank)
-    names = ("n_new", "n_updated", "n_gone", "n_kept")
+    names = ("n_new", "n_updated", "n_gone", "n_kept", "n_archived")
     counts = {name: sum(getattr(each, name) for each in done) for name in names}
     failures = [reason for each in done for reason in each.failures]
-    rooms_at = {"n_rooms": len(rooms), "threshold": place.settings.closet_threshold}
+    rooms_at = {"n_rooms": len(rooms), "threshold": place.settings.closet_threshold, "n_released": n_released}
     spent = asdict(done[-1].spent if done else Spent())
     return counts | rooms_at | spent | {"n_failed": len(failures), "failures": failures}
 

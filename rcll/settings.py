@@ -52,6 +52,10 @@ class Settings(BaseSettings):
 
     closet_threshold: Annotated[int, Field(ge=3)] = 200
     """Units in one bank and room above which closets are made."""
+    by_hall: bool = False
+    """Keep halls apart in closets; off, since one matter often has a fact, a warning and an event."""
+    archive_sources: bool = False
+    """Move the sources of closets, less the most central of each, to layer 3, so that recall shows the closet."""
     summary_model: str | None = None
     """Chat model that writes closets; unset means extractive summaries and no text leaves the machine."""
     summary_base_url: str | None = None

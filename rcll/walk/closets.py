@@ -30,16 +30,17 @@ from rcll.stages.closets import (
     source_hash,
 )
 from rcll.store.closets import (
+    ClosetChanges,
+    Status,
     WrittenCloset,
     closet_sources,
-    drop_closets,
-    mark_closets,
     new_closet_id,
     rooms_with_closets,
-    write_closets,
+    settle_closets,
 )
 from rcll.store.extract import extract_members
 from rcll.store.lease import Lease
+from rcll.walk.archive import archive_sources
 from rcll.walk.place import Place
 from rcll.walk.summary import room_sizes
 
@@ -71,6 +72,7 @@ class CondensedRoom:
     n_updated: int = 0
     n_gone: int = 0
     n_kept: int = 0
+    n_archived: int = 0
     failures: tuple[str, ...] = ()
 
 
@@ -118,23 +120,25 @@ def condense_room(
     n_new, n_updated = plan.new["group"].n_unique(), plan.updated["closet_id"].n_unique()
     if lease is None:
         preview = _preview(place.settings, requests, spent)
-        return CondensedRoom(preview, n_new, n_updated, len(plan.dropped), len(plan.kept))
+        n_archived = sum(len(group.members) - 1 for group in groups) if place.settings.archive_sources else 0
+        return CondensedRoom(preview, n_new, n_updated, len(plan.dropped), len(plan.kept), n_archived)
     budget = _budget(place.settings, spent)
     results = summarise_all(make_summariser(place.settings, budget), requests)
     failed = [(g, r.reason) for g, r in zip(groups, results, strict=True) if isinstance(r, SummaryFailure)]
     made = [(g, r) for g, r in zip(groups, results, strict=True) if isinstance(r, Summary)]
     closets = _closets(place, bank, room, made)
-    unwritten = write_closets(place.database, place.tenant, closets, lease)
     stuck = [group.closet_id for group, _ in failed if group.closet_id]
-    mark_closets(place.database, place.tenant, bank, lease, failed=stuck, fresh=plan.kept)
-    n_gone = drop_closets(place.database, place.tenant, bank, plan.dropped, lease)
+    marked: dict[str, Status] = {**dict.fromkeys(plan.kept, "fresh"), **dict.fromkeys(stuck, "failed")}
+    changes = ClosetChanges(plan.dropped, marked, closets)
+    settled = settle_closets(place.database, place.tenant, changes, lease, banks=[bank])
     return CondensedRoom(
         Spent(spent.n_calls + budget.calls, spent.n_tokens + budget.tokens, closed=budget.closed),
-        n_new=n_new - (len(failed) - len(stuck)) - len(unwritten),
+        n_new=n_new - (len(failed) - len(stuck)) - len(settled.unwritten),
         n_updated=n_updated - len(stuck),
-        n_gone=n_gone,
+        n_gone=settled.n_gone,
         n_kept=len(plan.kept),
-        failures=(*(reason for _, reason in failed), *unwritten),
+        n_archived=archive_sources(place, bank, room, lease),
+        failures=(*(reason for _, reason in failed), *settled.unwritten),
     )
 
 
@@ -150,7 +154,7 @@ def _plan(
             existing = closet_sources(conn, place.tenant, bank, room)
     if not is_filed:  # halls weigh in the grouping, and a plan has not written them yet
         units = units.drop("hall").join(planned, on="unit_id", how="left", maintain_order="left")
-    params = ClosetParams(threshold=place.settings.closet_threshold)
+    params = ClosetParams(threshold=place.settings.closet_threshold, by_hall=place.settings.by_hall)
     plan = plan_closets(existing, units.select(ROOM_UNITS.names()), embeddings, params)
     row_of = {unit_id: row for row, unit_id in enumerate(units["unit_id"])}
     groups: list[_Group] = []

@@ -47,9 +47,11 @@ ON CONFLICT (closet_id, unit_id) DO UPDATE SET text_hash = excluded.text_hash, r
 RETURNING closet_id::text;
 
 -- name: mark_closets
--- Failed where a refresh failed, fresh again where the sources are what they were; else untouched.
-UPDATE {closets} SET status = CASE WHEN id = ANY(%(failed)s::uuid[]) THEN 'failed' ELSE 'fresh' END, updated_at = now()
-WHERE (id = ANY(%(failed)s::uuid[]) AND status <> 'failed') OR (id = ANY(%(fresh)s::uuid[]) AND status = 'failed');
+-- Failed where a refresh failed, stale where a source changed while it was written, fresh again where the sources are
+-- what they were; else untouched.
+UPDATE {closets} c SET status = m.status, updated_at = now()
+FROM unnest(%(closet_ids)s::uuid[], %(statuses)s::text[]) m(id, status)
+WHERE c.id = m.id AND c.status <> m.status;
 
 -- name: delete_closets
 DELETE FROM {closets} WHERE id = ANY(%(closet_ids)s::uuid[]) RETURNING id::text;
