@@ -33,9 +33,11 @@ from rcll.store.tunnels import dig_tunnels, plan_tunnels
 from rcll.store.undo import expire_changes
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.archive import give_back_orphans
-from rcll.walk.closets import CondensedRoom, Spent, condense_room, rooms_to_condense
+from rcll.walk.asked import Renewed, renew_closets, stale_wishes
+from rcll.walk.closets import CondensedRoom, condense_room, rooms_to_condense
 from rcll.walk.labels import labelling_hash, plan_part
 from rcll.walk.leftovers import run_folder, sweep_dead_runs
+from rcll.walk.making import Spent
 from rcll.walk.place import Place, load_limits, open_place, open_places, places_of
 from rcll.walk.plans import check_plan, find_plans, new_plan_id, plan_folder, plan_parts, store_plan
 from rcll.walk.summary import frozen_hints, summarise_plan, units_of_room
@@ -116,6 +118,13 @@ def condense(schema: str, bank: str, room: str, parts: list[Path], lease: Lease 
     """Bring the closets of one room up to date; without a lease only say what would be done."""
     with open_place(schema) as place:
         return condense_room(place, bank, room, units_of_room(parts, bank, room), lease=lease, spent=spent)
+
+
+@task(cache_policy=NO_CACHE)
+def renew(schema: str, banks: list[str] | None, lease: Lease, spent: Spent) -> Renewed:
+    """Write closets anew that somebody asked for and whose sources read differently now."""
+    with open_place(schema) as place:
+        return renew_closets(place, stale_wishes(place, banks), lease, spent)
 
 
 @task(cache_policy=NO_CACHE)
@@ -251,15 +260,17 @@ def _condense_rooms(place: Place, parts: list[Path], options: Options, lease: Le
     n_released = give_back_orphans(place, lease) if lease else 0
     rooms = rooms_to_condense(place, parts, options.banks)
     done: list[CondensedRoom] = []
+    wishes = renew(place.tenant.schema, options.banks, lease, Spent()) if lease else Renewed(Spent())
     for number, (bank, room) in enumerate(rooms, start=1):
-        spent = done[-1].spent if done else Spent()
+        spent = done[-1].spent if done else wishes.spent
         done.append(condense(place.tenant.schema, bank, room, parts, lease, spent))
         report("closets", number, len(rooms), bank=bank)
     names = ("n_new", "n_updated", "n_gone", "n_kept", "n_archived")
     counts = {name: sum(getattr(each, name) for each in done) for name in names}
-    failures = [reason for each in done for reason in each.failures]
+    failures = [reason for each in (wishes, *done) for reason in each.failures]
+    counts |= {"n_renewed": wishes.n_written, "n_waiting": wishes.n_waiting}
     rooms_at = {"n_rooms": len(rooms), "threshold": place.settings.closet_threshold, "n_released": n_released}
-    spent = asdict(done[-1].spent if done else Spent())
+    spent = asdict(done[-1].spent if done else wishes.spent)
     return counts | rooms_at | spent | {"n_failed": len(failures), "failures": failures}
 
 

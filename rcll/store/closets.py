@@ -51,7 +51,7 @@ class WrittenCloset(NamedTuple):
 
 
 class Closet(NamedTuple):
-    """A closet as a reader sees it; ``status`` is fresh, stale or failed."""
+    """A closet as a reader sees it; ``status`` is fresh, stale or failed, only a fresh one is shown."""
 
     closet_id: str
     bank_id: str
@@ -64,6 +64,7 @@ class Closet(NamedTuple):
     n_read: int
     n_sources: int
     created_at: datetime
+    is_explicit: bool
     status: str
     unit_ids: list[str]
 
@@ -103,13 +104,28 @@ def list_closets(
     *,
     banks: Sequence[str] | None = None,
     room: str | None = None,
-    limit: int = 100,
+    closet_ids: Sequence[str] | None = None,
+    limit: int | None = 100,
 ) -> list[Closet]:
     """Closets sorted by bank, room and size; freshness is checked against the units as they read now."""
-    values = {"banks": None if banks is None else list(banks), "room": room, "limit": limit}
+    ids = None if closet_ids is None else list(closet_ids)
+    values = {"banks": None if banks is None else list(banks), "room": room, "closet_ids": ids, "limit": limit}
     with conn.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(query("list_closets", **tenant.names()), values).fetchall()
     return [Closet(**row) for row in rows]
+
+
+def find_closet(conn: Connection, tenant: Tenant, bank: str, fingerprint: str) -> str | None:
+    """Id of a bank's closet of these sources as they read, None where there is none."""
+    values = {"bank": bank, "source_hash": fingerprint}
+    row = conn.execute(query("find_closet", **tenant.names()), values).fetchone()
+    return row[0] if row else None
+
+
+def rooms_of_units(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) -> list[str | None]:
+    """Rooms in which units stand, the commonest first."""
+    rows = conn.execute(query("rooms_of_units", **tenant.names()), {"unit_ids": list(unit_ids)}).fetchall()
+    return [room for (room,) in rows]
 
 
 def new_closet_id(bank: str, room: str, fingerprint: str) -> str:

@@ -68,6 +68,16 @@ def record_closet(conn: Connection, tenant: Tenant, closet: WrittenCloset) -> No
     _record(conn, tenant, "closet", closet.closet_id, payload)
 
 
+def dismiss_closet(conn: Connection, tenant: Tenant, closet_id: str) -> None:
+    """Remember that nobody wants a closet of these units as long as they read as they do; call before it goes."""
+    conn.execute(query("dismiss_closet", **tenant.names()), {"closet_id": closet_id})
+
+
+def spoken_for(conn: Connection, tenant: Tenant) -> set[str]:
+    """Units of closets that somebody asked for, or did not want: automatic ones leave them alone."""
+    return {unit_id for (unit_id,) in conn.execute(query("spoken_for", **tenant.names())).fetchall()}
+
+
 def forget(conn: Connection, tenant: Tenant, ids: Sequence[str]) -> list[str]:
     """Drop records; returns the ids that there were. The tunnels and closets themselves are left to the caller."""
     rows = conn.execute(query("forget_explicit", **tenant.names()), {"ids": list(ids)}).fetchall()

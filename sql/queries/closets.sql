@@ -1,17 +1,25 @@
 -- name: select_closet_sources
--- Sources of every closet of a bank and room, for upkeep.
+-- Sources of every closet of a bank and room, for upkeep, less those of closets that somebody asked for.
 SELECT c.id::text AS closet_id, s.unit_id::text AS unit_id, s.text_hash
 FROM {closets} c
 JOIN {closet_sources} s ON s.closet_id = c.id
 WHERE c.bank_id = %(bank)s::{bank_type} AND c.room = %(room)s
+  AND NOT EXISTS (SELECT FROM {explicit} e WHERE e.id = c.id)
 ORDER BY c.id, s.unit_id;
 
 -- name: rooms_with_closets
 -- Rooms that have closets already, so that a room that shrank is looked after too.
-SELECT DISTINCT bank_id::text AS bank_id, room
-FROM {closets}
-WHERE %(banks)s::text[] IS NULL OR bank_id = ANY(%(banks)s::{bank_type}[])
+SELECT DISTINCT c.bank_id::text AS bank_id, c.room
+FROM {closets} c
+WHERE (%(banks)s::text[] IS NULL OR c.bank_id = ANY(%(banks)s::{bank_type}[]))
+  AND NOT EXISTS (SELECT FROM {explicit} e WHERE e.id = c.id)
 ORDER BY 1, 2;
+
+-- name: find_closet
+SELECT id::text FROM {closets} WHERE bank_id = %(bank)s::{bank_type} AND source_hash = %(source_hash)s;
+
+-- name: rooms_of_units
+SELECT room::text FROM {units} WHERE id = ANY(%(unit_ids)s::uuid[]) GROUP BY room ORDER BY count(*) DESC, room;
 
 -- name: write_closet
 -- A closet with its sources, in place of the one that bears its id; not where a source has changed since it was
@@ -57,19 +65,22 @@ WHERE c.id = m.id AND c.status <> m.status;
 DELETE FROM {closets} WHERE id = ANY(%(closet_ids)s::uuid[]) RETURNING id::text;
 
 -- name: list_closets
--- Closets with their freshness as a reader must see it: stale as soon as a source reads differently.
+-- Closets with their freshness as a reader must see it: stale as soon as a source reads differently, or has moved to
+-- another room; only a closet that somebody asked for may gather units of several rooms.
 SELECT c.id::text AS closet_id, c.bank_id::text AS bank_id, c.room, c.hall, c.title, c.summary, c.model,
-       c.is_extractive, c.n_read, c.n_sources, c.created_at,
+       c.is_extractive, c.n_read, c.n_sources, c.created_at, e.id IS NOT NULL AS is_explicit,
        CASE WHEN c.status <> 'fresh' THEN c.status
             WHEN EXISTS (
                 SELECT FROM {closet_sources} s
                 LEFT JOIN {units} u ON u.id = s.unit_id
-                WHERE s.closet_id = c.id AND (u.id IS NULL OR u.room IS DISTINCT FROM c.room
+                WHERE s.closet_id = c.id AND (u.id IS NULL OR (e.id IS NULL AND u.room IS DISTINCT FROM c.room)
                   OR left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM s.text_hash))
             THEN 'stale' ELSE 'fresh' END AS status,
        ARRAY(SELECT s.unit_id::text FROM {closet_sources} s WHERE s.closet_id = c.id ORDER BY s.rank) AS unit_ids
 FROM {closets} c
+LEFT JOIN {explicit} e ON e.id = c.id AND e.kind = 'closet'
 WHERE (%(banks)s::text[] IS NULL OR c.bank_id = ANY(%(banks)s::{bank_type}[]))
   AND (%(room)s::text IS NULL OR c.room = %(room)s)
+  AND (%(closet_ids)s::uuid[] IS NULL OR c.id = ANY(%(closet_ids)s::uuid[]))
 ORDER BY c.bank_id, c.room, c.n_sources DESC, c.id
 LIMIT %(limit)s;

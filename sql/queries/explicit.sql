@@ -30,7 +30,7 @@ CROSS JOIN LATERAL (
           FROM jsonb_array_elements_text(e.payload->'unit_ids') WITH ORDINALITY AS each(value, n)) x
     LEFT JOIN {units} u ON u.id = x.unit_id
 ) ends
-WHERE %(kind)s::text IS NULL OR e.kind = %(kind)s
+WHERE (%(kind)s::text IS NULL OR e.kind = %(kind)s) AND NOT e.payload ? 'is_dismissed'
 ORDER BY e.created_at, e.id;
 
 -- name: dig_explicit
@@ -45,3 +45,22 @@ ORDER BY e.id
 ON CONFLICT (least(source_unit_id, target_unit_id), greatest(source_unit_id, target_unit_id), relationship)
 DO UPDATE SET method = 'explicit', run_id = NULL WHERE t.method <> 'explicit'
 RETURNING id::text;
+
+-- name: spoken_for
+-- Units of closets that somebody asked for, and of those that somebody did not want, while they still read the same.
+SELECT DISTINCT x.unit_id
+FROM {explicit} e
+CROSS JOIN LATERAL (
+    SELECT value AS unit_id, e.payload->'text_hashes'->>(n - 1)::int AS text_hash
+    FROM jsonb_array_elements_text(e.payload->'unit_ids') WITH ORDINALITY AS each(value, n)) x
+WHERE e.kind = 'closet'
+  AND (NOT e.payload ? 'is_dismissed' OR x.text_hash = (
+       SELECT left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) FROM {units} u WHERE u.id = x.unit_id::uuid));
+
+-- name: dismiss_closet
+-- In place of a wish for the closet, the wish that there be none of its sources as they read.
+INSERT INTO {explicit} (id, kind, payload)
+SELECT s.closet_id, 'closet', jsonb_build_object('is_dismissed', true, 'unit_ids', jsonb_agg(s.unit_id ORDER BY s.rank),
+                                                 'text_hashes', jsonb_agg(s.text_hash ORDER BY s.rank))
+FROM {closet_sources} s WHERE s.closet_id = %(closet_id)s GROUP BY s.closet_id
+ON CONFLICT (id) DO UPDATE SET payload = excluded.payload;

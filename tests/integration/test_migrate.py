@@ -322,6 +322,7 @@ def test_preview_counts_the_losses(linked, tenant_of):
     with linked.connect() as conn:
         losses = rollback_preview(conn, tenant_of(linked))
     assert losses.columns == {
+        "closet_sources.replaced": 0,
         "invalidated_memory_units.hall": 0,
         "invalidated_memory_units.layer": 0,
         "invalidated_memory_units.room": 0,

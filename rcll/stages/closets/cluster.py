@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from rcll.errors import RcllError
 from rcll.frames import GROUPS, HALL_ORDER, ROOM_UNITS, require_schema
-from rcll.stages.closets.evidence import Ints
+from rcll.stages.closets.evidence import Ints, gather_evidence
 from rcll.stages.closets.grouping import Room, complete_groups, survey_room
 from rcll.stages.closets.params import ClosetParams
 from rcll.stages.similarity import Floats
@@ -70,6 +70,21 @@ def ranked_groups(room: Room, labels: Ints) -> list[Ints]:
     centrality = room.evidence.towards_groups(members, labels[members], labels)
     order = members[np.lexsort((members, -centrality, labels[members]))]
     return np.split(order, np.cumsum(np.bincount(labels[members]))[:-1])
+
+
+def rank_units(units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -> list[int]:
+    """Rows of units (frames.ROOM_UNITS, any order) that make one closet, the most central first, blank texts last."""
+    ids = units["unit_id"].to_list()
+    usable, vectors = usable_units(units, embeddings)
+    ranked = usable["unit_id"].to_list()
+    if len(ranked) > 1:
+        with threadpool_limits(limits=1):
+            evidence = gather_evidence(usable, vectors, params)
+            one_group = np.zeros(len(ranked), np.intp)
+            centrality = evidence.towards_groups(np.arange(len(ranked)), one_group, one_group)
+        ranked = [ranked[i] for i in np.argsort(-centrality, kind="stable")]
+    row_of = {unit_id: row for row, unit_id in enumerate(ids)}
+    return [row_of[unit_id] for unit_id in [*ranked, *sorted(set(ids) - set(ranked))]]
 
 
 def closet_hall(halls: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Brings the closets of a room up to date and leaves alone what is still right."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,14 @@ class ClosetPlan:
     dropped: tuple[str, ...]
 
 
-def plan_closets(existing: pl.DataFrame, units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -> ClosetPlan:
+def plan_closets(
+    existing: pl.DataFrame,
+    units: pl.DataFrame,
+    embeddings: Floats,
+    params: ClosetParams,
+    *,
+    taken: Collection[str] = (),
+) -> ClosetPlan:
     """Compare the closets that there are with the units of the room as they read now.
 
     A source that is gone or reads otherwise leaves its closet; a closet that lost more than half of its
@@ -48,10 +56,13 @@ def plan_closets(existing: pl.DataFrame, units: pl.DataFrame, embeddings: Floats
         units: frames.ROOM_UNITS, a unit once, any order.
         embeddings: (n_units, n_dims) float32; row i belongs to unit i; NaN or zero where missing.
         params: how tight and how large groups are.
+        taken: units that belong to no group, since somebody decided about them; they count for the threshold.
     """
     existing = require_schema(existing, CLOSET_SOURCES, "existing").sort("closet_id", "unit_id")
     n_units = len(units)
     units, embeddings = usable_units(units, embeddings)
+    is_free = ~units["unit_id"].is_in(list(taken))
+    units, embeddings = units.filter(is_free), embeddings[is_free.to_numpy()]
     survivors = _survivors(existing, units, params) if n_units >= params.keep_share * params.threshold else {}
     groups = _grown(survivors, units, embeddings, params, may_found=n_units >= params.threshold)
     sources = existing.group_by("closet_id").agg("unit_id")
