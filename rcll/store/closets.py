@@ -122,6 +122,14 @@ def find_closet(conn: Connection, tenant: Tenant, bank: str, fingerprint: str) -
     return row[0] if row else None
 
 
+def find_closets(conn: Connection, tenant: Tenant, start: str) -> list[Closet]:
+    """The closets whose id begins so, two at most; at least four characters are asked for."""
+    if len(start) < 4 or not set(start.lower()) <= set("0123456789abcdef-"):  # noqa: PLR2004
+        return []
+    rows = conn.execute(query("find_closets", **tenant.names()), {"start": start.lower()}).fetchall()
+    return list_closets(conn, tenant, closet_ids=[row[0] for row in rows], limit=None) if rows else []
+
+
 def rooms_of_units(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) -> list[str | None]:
     """Rooms in which units stand, the commonest first."""
     rows = conn.execute(query("rooms_of_units", **tenant.names()), {"unit_ids": list(unit_ids)}).fetchall()

@@ -166,6 +166,8 @@ def stale_wishes(place: Place, banks: Sequence[str] | None) -> list[Closet]:
 
 def renew_closets(place: Place, closets: Sequence[Closet], lease: Lease, spent: Spent) -> Renewed:
     """Summarise closets anew from their sources as they read now, under a lease that covers their banks."""
+    if not closets:
+        return Renewed(spent)
     groups: list[Group] = []
     dropped: list[str] = []
     n_waiting = 0
@@ -173,7 +175,7 @@ def renew_closets(place: Place, closets: Sequence[Closet], lease: Lease, spent: 
         group, n_missing = _sources(place, closet)
         if closet.is_explicit and n_missing:
             n_waiting += 1
-        elif not closet.is_explicit and len(group.members) < ClosetParams.min_members:
+        elif not closet.is_explicit and len(group.members) < ClosetParams().min_members:
             dropped.append(closet.closet_id)
         else:
             groups.append(group)
