@@ -1,4 +1,4 @@
-"""Commands that only look: status, runs, explain, closets, tunnels."""
+"""Commands that only look: status, runs, explain, tunnels."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, runs, explain, closets, tunnels):
+    for command in (status, runs, explain, tunnels):
         app.command()(command)
 
 
@@ -160,44 +160,6 @@ def _print_stored(stored: dict[str, Any]) -> None:
     if stored["is_held"]:
         out.print("  held since an undo: the next run leaves it alone until its text or the rules change")
     out.print("what the rules say of it now:")
-
-
-def closets(
-    bank: Banks = None,
-    schema: Schemas = None,
-    room: Annotated[str | None, typer.Option("--room", help="Only this room.")] = None,
-    limit: Limit = 50,
-    json: Json = False,
-) -> None:
-    """List closets with their freshness, title, summary and sources.
-
-    Examples: rcll closets --bank alice --room deployment
-    """
-    from rcll.store.closets import list_closets
-    from rcll.walk.place import open_places, places_of
-
-    found: list[dict[str, Any]] = []
-    with open_places(schema or ()) as places:
-        for place, banks in places_of(places, bank):
-            if place.tenant.migrated:
-                with place.database.connect() as conn:
-                    listed = list_closets(conn, place.tenant, banks=banks, room=room, limit=limit)
-                found += [{"schema": place.tenant.schema} | closet._asdict() for closet in listed]
-    if json:
-        print_json(found)
-        return
-    columns = ("bank", "room", "hall", "status", "read", "title", "summary", "by")
-    rows = [
-        (
-            *(closet[name] for name in ("bank_id", "room", "hall", "status")),
-            f"{closet['n_read']} of {closet['n_sources']}",
-            closet["title"],
-            shorten(closet["summary"], 160),
-            closet["model"],
-        )
-        for closet in found
-    ]
-    print_table("closets", columns, rows)
 
 
 def tunnels(bank: Banks = None, schema: Schemas = None, limit: Limit = 50, json: Json = False) -> None:

@@ -39,6 +39,14 @@ Rate = Annotated[float | None, typer.Option("--rate", min=0.1, help="Units writt
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Units written in one transaction at most.")]
 
 
+Archive = Annotated[
+    bool,
+    typer.Option("--archive-sources", help="Move the sources of closets, less the most central, to layer 3."),
+]
+MaxCalls = Annotated[int | None, typer.Option("--max-calls", min=0, help="Model calls of the run at most.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=0, help="Tokens of the run, in and out, at most.")]
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
@@ -76,6 +84,16 @@ def use_limits(rate: float | None, batch: int | None) -> None:
         os.environ["RCLL_RATE"] = str(rate)
     if batch is not None:
         os.environ["RCLL_BATCH"] = str(batch)
+
+
+def use_closets(*, archive_sources: bool, max_calls: int | None, max_tokens: int | None) -> None:
+    """Let options of this command stand above RCLL_ARCHIVE_SOURCES, RCLL_MAX_CALLS and RCLL_MAX_TOKENS."""
+    if archive_sources:
+        os.environ["RCLL_ARCHIVE_SOURCES"] = "true"
+    if max_calls is not None:
+        os.environ["RCLL_MAX_CALLS"] = str(max_calls)
+    if max_tokens is not None:
+        os.environ["RCLL_MAX_TOKENS"] = str(max_tokens)
 
 
 @contextmanager

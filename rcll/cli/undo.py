@@ -7,15 +7,19 @@ import typer
 
 from rcll.cli.output import (
     PARTIAL,
+    Archive,
     Batch,
     Json,
     Layers,
+    MaxCalls,
+    MaxTokens,
     Rate,
     Schemas,
     TaxonomyFile,
     out,
     print_json,
     print_table,
+    use_closets,
     use_limits,
     use_rules,
 )
@@ -42,6 +46,9 @@ def apply(
     batch: Batch = None,
     taxonomy: TaxonomyFile = None,
     layers: Layers = False,
+    archive_sources: Archive = False,
+    max_calls: MaxCalls = None,
+    max_tokens: MaxTokens = None,
     json: Json = False,
 ) -> None:
     """Write exactly what a plan says; units that changed since are skipped and counted.
@@ -53,6 +60,7 @@ def apply(
 
     use_rules(taxonomy, layers)
     use_limits(rate, batch)
+    use_closets(archive_sources=archive_sources, max_calls=max_calls, max_tokens=max_tokens)
     settings = load_settings()
     prepare_prefect(settings.home)
     plans = find_plans(settings, plan)

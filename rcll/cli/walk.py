@@ -7,10 +7,13 @@ import typer
 
 from rcll.cli.output import (
     PARTIAL,
+    Archive,
     Banks,
     Batch,
     Json,
     Layers,
+    MaxCalls,
+    MaxTokens,
     Rate,
     Schemas,
     TaxonomyFile,
@@ -19,12 +22,27 @@ from rcll.cli.output import (
     print_json,
     print_table,
     progress_bars,
+    use_closets,
     use_limits,
     use_rules,
 )
 from rcll.errors import InputError
 from rcll.prefect_env import prepare_prefect
 from rcll.settings import load_settings
+
+#: Counts of a run's closets and what they are called; the first are shown even where they are 0.
+_CLOSET_COUNTS = {
+    "new": "new",
+    "updated": "updated",
+    "gone": "gone",
+    "kept": "as they were",
+    "failed": "failed",
+    "renewed": "asked for and renewed",
+    "waiting": "asked for and waiting for a source",
+    "archived": "units moved to layer 3",
+    "released": "units given back",
+}
+_ALWAYS = ("new", "updated", "gone", "as they were", "failed")
 
 
 def register(app: typer.Typer) -> None:
@@ -91,13 +109,17 @@ def plan(
     schema: Schemas = None,
     taxonomy: TaxonomyFile = None,
     layers: Layers = False,
+    archive_sources: Archive = False,
+    max_calls: MaxCalls = None,
+    max_tokens: MaxTokens = None,
     json: Json = False,
 ) -> None:
-    """Say what a run would change, and why; the database is only read.
+    """Say what a run would change, why, and what its closets would cost; the database is only read.
 
     Examples: rcll plan | rcll plan --bank alice --layers --json
     """
     use_rules(taxonomy, layers)
+    use_closets(archive_sources=archive_sources, max_calls=max_calls, max_tokens=max_tokens)
     _show(run_flow(banks=bank, schemas=schema, only=None, dry_run=True), json=json)
 
 
@@ -112,6 +134,9 @@ def reorganize(
     batch: Batch = None,
     taxonomy: TaxonomyFile = None,
     layers: Layers = False,
+    archive_sources: Archive = False,
+    max_calls: MaxCalls = None,
+    max_tokens: MaxTokens = None,
     json: Json = False,
 ) -> None:
     """File every unit, condense oversized rooms, dig tunnels.
@@ -122,6 +147,7 @@ def reorganize(
     """
     use_rules(taxonomy, layers)
     use_limits(rate, batch)
+    use_closets(archive_sources=archive_sources, max_calls=max_calls, max_tokens=max_tokens)
     show_and_end(run_flow(banks=bank, schemas=schema, only=only, dry_run=dry_run), json=json)
 
 
@@ -209,15 +235,20 @@ def _show_writes(summary: dict[str, Any]) -> None:
     skipped = labels["skipped"] | (loaded or {}).get("skipped", {})
     out.print("skipped: " + (", ".join(f"{n:,} {why}" for why, n in skipped.items()) or "0"))
     if closets := summary.get("closets"):
-        out.print(
-            f"closets: {closets['n_new']} new, {closets['n_updated']} updated, {closets['n_gone']} gone, "
-            f"{closets['n_kept']} as they were, {closets['n_failed']} failed; {closets['n_rooms']} rooms "
-            f"of {closets['threshold']} units or more; {closets['n_calls']} model calls, {closets['n_tokens']:,} tokens"
-            + ("" if closets["cost"] is None else f", about {closets['cost']:.2f}")
-        )
-        for reason in closets["failures"][:5]:
-            out.print(f"  closet failed: {reason}", markup=False)
+        _show_closets(closets)
     if tunnels := summary.get("tunnels"):
         counts = f"{tunnels['n_new']} new, {tunnels['n_gone']} gone, {tunnels['n_kept']} as they were"
         hint = "" if tunnels["pairs"] else "; no pair of banks is allowed, set tunnel_pairs in rcll.toml"
         out.print(f"tunnels: {counts}{hint}", markup=False)
+
+
+def _show_closets(closets: dict[str, Any]) -> None:
+    counts = [(closets[f"n_{name}"], word) for name, word in _CLOSET_COUNTS.items()]
+    said = ", ".join(f"{n:,} {word}" for n, word in counts if n or word in _ALWAYS)
+    out.print(
+        f"closets: {said}; {closets['n_rooms']} rooms of {closets['threshold']} units or more; "
+        f"{closets['n_calls']} model calls, {closets['n_tokens']:,} tokens"
+        + ("" if closets["cost"] is None else f", about {closets['cost']:.2f}")
+    )
+    for reason in closets["failures"][:5]:
+        out.print(f"  closet failed: {reason}", markup=False)

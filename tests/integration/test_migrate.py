@@ -402,7 +402,7 @@ def test_other_peoples_new_tables_are_not_ours(database_of, tenant_of):
         ),
         (
             "DELETE FROM rcll_migrations WHERE name = '0002_ledger'",
-            "migration 0002_ledger is not applied in schema 'public', but the later 0004_tunnels is",
+            "migration 0002_ledger is not applied in schema 'public', but the later 0006_archived is",
         ),
     ],
 )
