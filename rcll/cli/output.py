@@ -11,13 +11,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from rcll import progress
 
 #: Exit code of a command that did a part of what it was asked.
 PARTIAL = 3
+
+#: Cells up to this long stay on one line; what a longer one gets at least.
+SHORT_CHARS = 24
 
 #: Results go to standard output, everything about them to standard error.
 out = Console(highlight=False)
@@ -53,15 +58,38 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; numbers stand right, cells are text and never markup."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    """Print a table; numbers stand right, cells are text and never markup.
+
+    Where the terminal is too narrow for it, each row becomes a few lines: short cells on one, each long one below.
+    """
     body = [["" if cell is None else cell for cell in row] for row in rows]
+    texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in body]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    is_short = [width <= SHORT_CHARS for width in widths]
+    fits = sum(min(width, SHORT_CHARS) + 3 for width in widths) + 1 <= out.width
+    if not fits and not all(is_short):
+        _print_records(title, columns, texts, is_short)
+        return
+    table = Table(title=title, title_justify="left", header_style="bold")
     for number, name in enumerate(columns):
         is_number = bool(body) and all(isinstance(row[number], int | float) for row in body)
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in body:
-        table.add_row(*[escape(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row])
+        table.add_column(
+            name, justify="right" if is_number else "left", overflow="fold", no_wrap=fits and is_short[number]
+        )
+    for row in texts:
+        table.add_row(*map(escape, row))
     out.print(table)
+
+
+def _print_records(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], is_short: Sequence[bool]) -> None:
+    out.print(title, markup=False, style="italic")
+    for row in rows:
+        cells = list(zip(columns, row, is_short, strict=True))
+        head = ", ".join(f"{name} {cell}" for name, cell, short in cells if short and cell)
+        out.print(head, markup=False, style="bold")
+        for name, cell, short in cells:
+            if not short and cell:
+                out.print(Padding(Text(f"{name}: {cell}"), (0, 0, 0, 2)))
 
 
 def shorten(text: str | None, limit: int = 100) -> str:
