@@ -5,7 +5,8 @@ Columns are only ever added: a reader fills those that an older snapshot lacks w
 
 import polars as pl
 
-_TIME = pl.Datetime("us", "UTC")
+#: UTC without a zone: readers need no zone data, and weeks begin at the same moment everywhere.
+_TIME = pl.Datetime("us")
 
 #: A unit as it stood. ``*_source`` says who decided (frames.SOURCES, NULL where no run has filed the unit), ``text``
 #: is NULL in a snapshot without texts, ``text_key`` is equal for texts that differ in case, digits, blanks and

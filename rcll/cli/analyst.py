@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rcll.cli import sql
 from rcll.cli.output import Banks, Json, Schemas, out, print_json, print_table, progress_bars
 from rcll.settings import load_settings
 
@@ -14,6 +15,7 @@ KEEP = 14
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(snapshot)
+    sql.register(app)
 
 
 def snapshot(

@@ -77,6 +77,17 @@ class Database:
             raise InputError(f"an option of the database address cannot be used; {_EXPECTED}") from None
 
 
+def without_password(url: str) -> tuple[str, str | None]:
+    """A database address as libpq's key words, less the password, and the password.
+
+    Raises:
+        InputError: the URL cannot be read.
+    """
+    given = _parse(url)
+    password = given.pop("password", None)
+    return conninfo.make_conninfo("", **given), password
+
+
 @contextmanager
 def open_database(settings: Settings) -> Generator[Database]:
     """Give the database of the settings; the embedded server runs as long as somebody is inside.

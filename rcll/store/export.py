@@ -115,7 +115,7 @@ def _from_wire(name: str, dtype: pl.DataType) -> pl.Expr:
     if isinstance(dtype, pl.Boolean):
         return column == "t"
     if isinstance(dtype, pl.Datetime):
-        return pl.from_epoch(column, "us").dt.replace_time_zone("UTC").alias(name)
+        return pl.from_epoch(column, "us").alias(name)
     return column
 
 
