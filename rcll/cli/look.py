@@ -1,10 +1,10 @@
-"""Commands that only look: status, runs, explain, tunnels."""
+"""Commands that only look: status, runs, explain."""
 
 from typing import Annotated, Any
 
 import typer
 
-from rcll.cli.output import Banks, Json, Schemas, TaxonomyFile, out, print_json, print_table, shorten, use_rules
+from rcll.cli.output import Json, Schemas, TaxonomyFile, out, print_json, print_table, shorten, use_rules
 from rcll.errors import InputError
 from rcll.settings import load_settings
 
@@ -13,7 +13,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, runs, explain, tunnels):
+    for command in (status, runs, explain):
         app.command()(command)
 
 
@@ -123,7 +123,7 @@ def explain(
     if (unit is None) == (text is None):
         raise InputError("found neither or both of a unit and --text; expected one of them")
     use_rules(taxonomy, layers=False)
-    stored = None if unit is None else _find(unit, schema)
+    stored = None if unit is None else find_stored(unit, schema)
     body = text if stored is None else stored["text"]
     explanation = explain_text(body or "", load_taxonomy(load_settings().taxonomy))
     if json:
@@ -135,7 +135,12 @@ def explain(
         out.print(line, markup=False)
 
 
-def _find(unit: str, schemas: list[str] | None) -> dict[str, Any]:
+def find_stored(unit: str, schemas: list[str] | None) -> dict[str, Any]:
+    """A unit with its label, what the ledger knows of it, and its schema; the first digits of its id are enough.
+
+    Raises:
+        InputError: no unit id, or no unit of a migrated bank.
+    """
     from rcll.store.ledger import find_unit, match_units
     from rcll.walk.ids import find_id
     from rcll.walk.place import open_places
@@ -160,35 +165,3 @@ def _print_stored(stored: dict[str, Any]) -> None:
     if stored["is_held"]:
         out.print("  held since an undo: the next run leaves it alone until its text or the rules change")
     out.print("what the rules say of it now:")
-
-
-def tunnels(bank: Banks = None, schema: Schemas = None, limit: Limit = 50, json: Json = False) -> None:
-    """List tunnels with both ends, the strongest first.
-
-    Examples: rcll tunnels --bank alice
-    """
-    from rcll.store.tunnels import list_tunnels
-    from rcll.walk.place import open_places, places_of
-
-    found: list[dict[str, Any]] = []
-    with open_places(schema or ()) as places:
-        for place, banks in places_of(places, bank):
-            if place.tenant.migrated:
-                with place.database.connect() as conn:
-                    listed = list_tunnels(conn, place.tenant, banks=banks, limit=limit)
-                found += [{"schema": place.tenant.schema} | tunnel._asdict() for tunnel in listed]
-    if json:
-        print_json(found)
-        return
-    rows = [
-        (
-            *(tunnel[name] for name in ("room", "relationship")),
-            None if tunnel["score"] is None else f"{tunnel['score']:.2f}",
-            *(tunnel["source_bank_id"], shorten(tunnel["source_text"], 70)),
-            *(tunnel["target_bank_id"], shorten(tunnel["target_text"], 70)),
-        )
-        for tunnel in found
-    ]
-    print_table("tunnels", ("room", "relationship", "score", "bank", "unit", "bank", "unit"), rows)
-    if not load_settings().tunnel_pairs:
-        out.print('none are found automatically: set tunnel_pairs = [["team-*", "team-*"]] in rcll.toml', markup=False)

@@ -178,6 +178,12 @@ def insert_tunnels(conn: Connection, tenant: Tenant, tunnels: pl.DataFrame, run_
     return len(conn.execute(query("insert_tunnels", **tenant.names()), values).fetchall())
 
 
+def match_tunnels(conn: Connection, tenant: Tenant, bounds: tuple[str, str]) -> list[str]:
+    """Ids of up to three tunnels between two ids, those that wait for a missing unit among them."""
+    values = {"low": bounds[0], "high": bounds[1]}
+    return [found for (found,) in conn.execute(query("match_tunnels", **tenant.names()), values).fetchall()]
+
+
 def remove_tunnels(conn: Connection, tenant: Tenant, tunnel_ids: Sequence[str]) -> list[str]:
     """Delete tunnels, however they came; returns the ids that there were."""
     rows = conn.execute(query("remove_tunnels", **tenant.names()), {"tunnel_ids": list(tunnel_ids)}).fetchall()

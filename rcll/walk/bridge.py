@@ -13,6 +13,7 @@ from rcll.stages.tunnels import TunnelParams, allowed_banks, link_units
 from rcll.store.connect import Connection
 from rcll.store.explicit import dig_explicit, forget, record_tunnel
 from rcll.store.extract import extract_members, list_banks
+from rcll.store.ledger import match_units
 from rcll.store.tunnels import (
     Tunnel,
     banks_of_units,
@@ -22,7 +23,8 @@ from rcll.store.tunnels import (
     units_in_room,
     with_ids,
 )
-from rcll.walk.place import Place
+from rcll.walk.ids import find_id
+from rcll.walk.place import Place, places_of
 
 #: Relationship where nobody names one.
 SAME_CONCEPT = "same_concept"
@@ -56,7 +58,7 @@ def add_tunnel(place: Place, source: str, target: str, relationship: str | None 
         InputError: no unit ids, one unit twice, a unit that is not here, two units of one bank, or a
             relationship of no or too many characters.
     """
-    source, target = unit_uuid(source), unit_uuid(target)
+    source, target = _uuid(source, "unit"), _uuid(target, "unit")
     named = _relationship(relationship)
     with _open(place) as conn:
         _check_ends(place, conn, source, target)
@@ -68,23 +70,24 @@ def add_tunnel(place: Place, source: str, target: str, relationship: str | None 
     return Bridged(made, int(is_new))
 
 
-def remove_tunnel(place: Place, tunnel_id: str) -> Tunnel:
+def remove_tunnel(place: Place, tunnel_id: str) -> Tunnel | None:
     """Take a tunnel away, however it came, and forget that somebody wanted it.
 
     Returns:
-        The tunnel as it was; a later run finds one of method auto again while its evidence stands.
+        The tunnel as it was, None where it was only waiting for a missing unit. A later run finds one of method
+        auto again while its evidence stands.
 
     Raises:
         InputError: no such tunnel here.
     """
-    found = _uuid(tunnel_id, "tunnel", "rcll tunnels list --json")
+    found = _uuid(tunnel_id, "tunnel")
     with _open(place) as conn, conn.transaction():
         before = list_tunnels(conn, place.tenant, tunnel_ids=[found])
         remove_tunnels(conn, place.tenant, [found])
-        forget(conn, place.tenant, [found])
-    if not before:
+        is_forgotten = bool(forget(conn, place.tenant, [found]))
+    if not before and not is_forgotten:
         raise InputError(f"schema '{place.tenant.schema}' has no tunnel '{found}'; see rcll tunnels list --json")
-    return before[0]
+    return before[0] if before else None
 
 
 def bridge_banks(
@@ -121,20 +124,50 @@ def bridge_banks(
     return Bridged(made, n_new)
 
 
-def unit_uuid(unit_id: str) -> str:
-    """The id of a unit as the database spells it.
+def place_of_units(places: Sequence[Place], *given: str) -> tuple[Place, list[str]]:
+    """The tenant that holds all of these units, and their full ids; the first digits of an id are enough.
 
     Raises:
-        InputError: no uuid.
+        InputError: no unit id, a unit that nobody has, or units of two tenants.
     """
-    return _uuid(unit_id, "unit", "rcll tunnels list --json")
+    found = [
+        find_id(places, each, match_units, what="unit", hint="the id of a unit of a migrated bank") for each in given
+    ]
+    schemas = sorted({place.tenant.schema for place, _ in found})
+    if len(schemas) > 1:
+        raise InputError(f"the units are in schemas {', '.join(schemas)}; expected one (tunnels never cross tenants)")
+    return found[0][0], [unit_id for _, unit_id in found]
 
 
-def _uuid(value: str, what: str, command: str) -> str:
+def place_of_banks(places: Sequence[Place], *banks: str) -> Place:
+    """The tenant that holds all of these banks.
+
+    Raises:
+        InputError: an unknown bank, banks of two tenants, or of several alike.
+    """
+    chosen = places_of(places, banks)
+    homes = [place for place, held in chosen if set(held or ()) == set(banks)]
+    if not homes:
+        raise InputError(f"banks '{banks[0]}' and '{banks[-1]}' are of two tenants; tunnels never cross tenants")
+    return _only(homes, f"bank '{banks[0]}'")
+
+
+def _only(homes: Sequence[Place], what: str) -> Place:
+    if len(homes) > 1:
+        raise InputError(f"{what} is in schema {_schemas(homes)} alike; name one with --schema")
+    return homes[0]
+
+
+def _schemas(places: Sequence[Place]) -> str:
+    return " and ".join(f"'{place.tenant.schema}'" for place in places)
+
+
+def _uuid(value: str, what: str) -> str:
     try:
         return str(UUID(value))
     except ValueError:
-        raise InputError(f"'{value[:60]}' is no {what} id; expected a uuid, as {command} shows") from None
+        shown = "rcll tunnels list --json"
+        raise InputError(f"'{value[:60]}' is no {what} id; expected a uuid, as {shown} shows") from None
 
 
 def _relationship(relationship: str | None) -> str:

@@ -83,6 +83,14 @@ SELECT u.id::text AS unit_id FROM {units} u
 WHERE u.bank_id = ANY(%(banks)s::{bank_type}[]) AND u.room = %(room)s
 ORDER BY u.id;
 
+-- name: match_tunnels
+-- Ids of the first few tunnels, there or asked for, between two ids.
+SELECT id::text FROM {tunnels} WHERE id BETWEEN %(low)s::uuid AND %(high)s::uuid
+UNION
+SELECT id::text FROM {explicit} WHERE kind = 'tunnel' AND id BETWEEN %(low)s::uuid AND %(high)s::uuid
+ORDER BY 1
+LIMIT 3;
+
 -- name: remove_tunnels
 -- Tunnels that somebody wants gone, however they came.
 DELETE FROM {tunnels} WHERE id = ANY(%(tunnel_ids)s::uuid[]) RETURNING id::text;

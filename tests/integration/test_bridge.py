@@ -65,6 +65,9 @@ def test_tunnel_from_unit_to_unit(walk):
 def test_removed_tunnel_is_forgotten(walk):
     """Row and record go together; a second removal says that there is none."""
     (tunnel,) = add_tunnel(walk.place, ALICE, BOB).tunnels
+    walk.do("DELETE FROM tunnels")
+    assert remove_tunnel(walk.place, tunnel.tunnel_id) is None
+    (tunnel,) = add_tunnel(walk.place, ALICE, BOB).tunnels
     assert remove_tunnel(walk.place, tunnel.tunnel_id) == tunnel
     with walk.database.connect() as conn:
         assert list_explicit(conn, walk.tenant) == []

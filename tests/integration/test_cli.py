@@ -229,3 +229,25 @@ def test_lists_of_an_unknown_bank(rcll, legacy):
     """Closets and tunnels refuse a bank that does not exist, as plan does."""
     for command in ("closets", "tunnels"):
         _refused(rcll(command, "--bank", "alic", RCLL_DATABASE_URL=legacy.url), 2, "did you mean 'alice'")
+
+
+def test_tunnels_by_hand(rcll, legacy):
+    """Added, listed, shown from either end and removed; what cannot be is one line."""
+    url = {"RCLL_DATABASE_URL": legacy.url}
+    alice, bob = unit_id(0), unit_id(1)
+    _refused(rcll("tunnels", "add", alice, bob, **url), 2, "a migrated bank")
+    assert rcll("migrate", **url)[0] == 0
+    code, out, _ = rcll("tunnels", "add", alice, bob, "--relationship", "extends", "--json", **url)
+    assert code == 0
+    (tunnel,) = json.loads(out)["tunnels"]
+    code, out, _ = rcll("tunnels", "show", bob, "--json", **url)
+    assert [far["path"] for far in json.loads(out)["neighbours"]] == [[bob, tunnel["tunnel_id"], alice]]
+    code, out, _ = rcll("tunnels", **url)
+    assert code == 0
+    assert "extends" in out
+    assert "tunnel_pairs" in out
+    _refused(rcll("tunnels", "add", alice, str(uuid4()), **url), 2, "no unit")
+    _refused(rcll("tunnels", "add", "alice", "bob", **url), 2, "'alice' is no unit id")
+    _refused(rcll("tunnels", "add", "alice", "bob", "--room", "general", **url), 2, "holds what no rule knew")
+    assert rcll("tunnels", "remove", tunnel["tunnel_id"], **url)[0] == 0
+    _refused(rcll("tunnels", "remove", tunnel["tunnel_id"], **url), 2, "no tunnel")
