@@ -51,6 +51,7 @@ _OWN_TABLES = {
     "explicit": "rcll_explicit",
     "leases": "rcll_leases",
     "migrations": "rcll_migrations",
+    "keys": "rcll_keys",
 }
 _TYPE_FAMILY = {"text": "text", "varchar": "text", "int2": "integer", "int4": "integer", "int8": "integer"}
 
@@ -70,7 +71,8 @@ class Tenant:
 
     ``date_columns`` are the columns of memory_units that tell when a unit's matter happened, best first.
     ``label_columns`` is the DDL that gives room, hall and layer, in this order, the types that memory_units
-    has or will have.
+    has or will have. ``unit_columns`` are all columns of memory_units. ``has_server`` tells that a memory server keeps
+    documents or links beside the units: only it can retain.
     """
 
     schema: str
@@ -86,6 +88,8 @@ class Tenant:
     has_labels: bool
     label_columns: tuple[str, str, str]
     date_columns: tuple[str, ...]
+    unit_columns: tuple[str, ...]
+    has_server: bool
     tunnels: str
     closets: str
     closet_sources: str
@@ -227,6 +231,8 @@ def _recognise(schema: str, relations: _Relations, vector_schema: str) -> Tenant
         has_labels=units.keys() >= _LABELS.keys(),
         label_columns=cast("tuple[str, str, str]", tuple(_label_ddl(label, units) for label in _LABELS)),
         date_columns=_date_columns(units),
+        unit_columns=tuple(units),
+        has_server=any(table in relations for table in _HINDSIGHT if table != _ARCHIVE),
         migrated=_is_migrated(relations, [*tables.values(), *_OWN_TABLES.values()]),
         **tables,
     )
