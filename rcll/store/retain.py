@@ -29,11 +29,11 @@ _COLUMNS = {
 
 
 class NewUnit(NamedTuple):
-    """A unit to be written; ``embedding`` in the bank's space."""
+    """A unit to be written; ``embedding`` in the bank's space, None for a text that has no direction."""
 
     unit_id: str
     text: str
-    embedding: np.ndarray
+    embedding: np.ndarray | None
     context: str | None
     happened_at: datetime | None
     document_id: str | None
@@ -123,7 +123,7 @@ def _unit_values(units: Sequence[NewUnit]) -> dict[str, Any]:
     return {
         "unit_id": [unit.unit_id for unit in units],
         "text": [unit.text for unit in units],
-        "embedding": [vector_text(unit.embedding) for unit in units],
+        "embedding": [None if unit.embedding is None else vector_text(unit.embedding) for unit in units],
         "context": [unit.context for unit in units],
         "happened_at": [unit.happened_at for unit in units],
         "document_id": [unit.document_id for unit in units],

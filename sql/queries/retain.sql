@@ -18,7 +18,7 @@ INSERT INTO {ledger} (unit_id, bank_id, room, hall, layer, room_source, hall_sou
                       layer_rule, room_tier, hall_tier, language, taxonomy_hash, text_hash)
 SELECT j.unit_id, %(bank)s, j.room, j.hall, j.layer, j.room_source, j.hall_source, j.layer_source, j.room_rule,
        j.hall_rule, j.layer_rule, j.room_tier, j.hall_tier, j.language, %(taxonomy_hash)s, j.text_hash
-FROM {new_labels} j;
+FROM {new_labels};
 
 -- name: new_labels
 -- Fragment: labels of one call as a table.

@@ -21,7 +21,7 @@ from rcll.store.migrate import (
 )
 
 KINDS = ["hindsight", "specification", "fork"]
-ALL = ["0001_labels", "0002_ledger", "0003_closets", "0004_tunnels", "0006_archived"]
+ALL = ["0001_labels", "0002_ledger", "0003_closets", "0004_tunnels", "0005_service", "0006_archived"]
 FIRST, SECOND, THIRD = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 
 
