@@ -1,4 +1,4 @@
-"""What clients send and get. Unknown fields are ignored, as in Hindsight; field names of RCLL's clients are understood."""
+"""What clients send and get; unknown fields are ignored, as in Hindsight."""
 
 import re
 from datetime import UTC, datetime
@@ -56,6 +56,8 @@ Layer = Annotated[int, BeforeValidator(_layer_number), Field(ge=0, le=ARCHIVE_LA
 Query = Annotated[Text, StringConstraints(min_length=1, max_length=_QUERY_CHARS), AfterValidator(_filled)]
 Content = Annotated[Text, StringConstraints(min_length=1, max_length=_CONTENT_CHARS), AfterValidator(_filled)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
+PageLimit = Annotated[int, Field(ge=1, le=1000)]
+PageOffset = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 
 class Labelling(BaseModel):

@@ -52,8 +52,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, codes: list[int]) -> None:
         try:
-            if _declared_length(scope) > self._max_body:
-                raise _TooLargeError
+            _check_length(_declared_length(scope), self._max_body)
             async with asyncio.timeout(self._seconds):
                 await self._app(scope, self._counted(receive), send)
         except _TooLargeError:
@@ -68,11 +67,15 @@ class Guard:
             nonlocal n_bytes
             message = await receive()
             n_bytes += len(message.get("body", b""))
-            if n_bytes > self._max_body:
-                raise _TooLargeError
+            _check_length(n_bytes, self._max_body)
             return message
 
         return counted
+
+
+def _check_length(n_bytes: int, most: int) -> None:
+    if n_bytes > most:
+        raise _TooLargeError
 
 
 def _declared_length(scope: Scope) -> int:

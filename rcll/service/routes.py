@@ -11,6 +11,8 @@ from rcll.service.bodies import (
     LabelledUnit,
     Name,
     Page,
+    PageLimit,
+    PageOffset,
     Problem,
     RecallAnswer,
     RecallRequest,
@@ -19,12 +21,20 @@ from rcll.service.bodies import (
     RetainItem,
     UnitLabel,
 )
-from rcll.service.host import Host, one_line_errors, require_read, require_write
+from rcll.service.host import (
+    CurrentCaller,
+    CurrentHost,
+    Host,
+    admit,
+    one_line_errors,
+    require_bank,
+    require_write,
+)
+from rcll.service.links import link_routes
 from rcll.service.palace import Caller
 from rcll.service.recall import Ask, recall
 from rcll.service.units import relabel_unit
 from rcll.store.facets import count_rooms, page_banks, unit_banks
-from rcll.store.recall import has_bank
 
 #: Answers other than 200 that any route may give.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -36,121 +46,104 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "The body is too large"},
     422: {"model": Problem, "description": "A field cannot be used"},
     429: {"model": Problem, "description": "Too many requests"},
+    502: {"model": Problem, "description": "The embedder or the language model failed"},
     503: {"model": Problem, "description": "Try again later"},
 }
 
 BankId = Annotated[Name, Path(description="Name of the bank; percent-encoded where it has signs of a URL.")]
-PageLimit = Annotated[int, Query(ge=1, le=1000)]
-PageOffset = Annotated[int, Query(ge=0, le=1_000_000_000)]
+
+_routes = APIRouter()
 
 
 def build_router(host: Host) -> APIRouter:
     """All routes, for a server that answers as ``host`` says."""
-    # imported here: the routes of tunnels and closets take their words from this module
-    from rcll.service.links import add_link_routes  # noqa: PLC0415
-
     bearer = HTTPBearer(auto_error=False, description="A key of rcll keys add; none on a server without keys.")
-    router = APIRouter(dependencies=[Depends(one_line_errors), Depends(bearer)], responses=PROBLEMS)
-    _add_bank_routes(router, host)
-    _add_recall_routes(router, host)
-    add_link_routes(router, host)
+    dependencies = [Depends(one_line_errors), Depends(bearer), Depends(admit(host))]
+    router = APIRouter(dependencies=dependencies, responses=PROBLEMS)
+    router.include_router(_routes)
+    router.include_router(link_routes)
     return router
 
 
-def _add_bank_routes(router: APIRouter, host: Host) -> None:
-    caller_of = Annotated[Caller, Depends(host.caller)]
-
-    @router.get("/banks", response_model=Page, summary="Banks that the caller may read", tags=["banks"])
-    async def banks(caller: caller_of, limit: PageLimit = 100, offset: PageOffset = 0) -> dict[str, Any]:
-        """Sorted by name, with the number of their units."""
-        async with caller.palace.pool.connection() as conn:
-            found = await page_banks(
-                conn, caller.palace.place.tenant, allowed=caller.access.readable, limit=limit, offset=offset
-            )
-        return found._asdict() | {"limit": limit, "offset": offset}
-
-    @router.get("/banks/{bank_id:path}/rooms", response_model=Page, summary="Rooms of a bank", tags=["banks"])
-    async def rooms(
-        bank_id: BankId, caller: caller_of, limit: PageLimit = 100, offset: PageOffset = 0
-    ) -> dict[str, Any]:
-        """The largest first, with their halls."""
-        await require_bank(caller, bank_id)
-        async with caller.palace.pool.connection() as conn:
-            found = await count_rooms(conn, caller.palace.place.tenant, bank_id)
-        return {"items": found[offset : offset + limit], "total": len(found), "limit": limit, "offset": offset}
-
-    @router.patch(
-        "/banks/{bank_id:path}/units/{unit_id}",
-        response_model=LabelledUnit,
-        summary="Set or clear a label",
-        tags=["banks"],
-    )
-    async def label(bank_id: BankId, unit_id: UUID, body: UnitLabel, caller: caller_of) -> dict[str, Any]:
-        """No run ever changes what is set here; what is cleared the rules decide again, at once."""
-        require_write(caller, bank_id)
-        async with caller.palace.pool.connection() as conn:
-            stands_in = await unit_banks(conn, caller.palace.place.tenant, [str(unit_id)])
-            if stands_in.get(str(unit_id)) != bank_id:
-                raise HTTPException(404, f"bank '{bank_id[:64]}' has no unit '{unit_id}'")
-        return await relabel_unit(caller.palace, bank_id, str(unit_id), body)
-
-
-def _add_recall_routes(router: APIRouter, host: Host) -> None:
-    caller_of = Annotated[Caller, Depends(host.caller)]
-
-    async def answer(request: Request, caller: Caller, bank: str, asked: RecallRequest) -> dict[str, Any]:
-        await require_bank(caller, bank)
-        ask = Ask(
-            bank=bank,
-            query=asked.query,
-            filters=asked.filters,
-            limit=asked.limit,
-            l0_limit=asked.l0_limit,
-            tunnels=asked.tunnels,
-        )
-        return await recall(caller, ask, host.search(request, ask))
-
-    path = "/banks/{bank_id:path}/recall"
-
-    @router.get(path, response_model=RecallAnswer, summary="Recall", tags=["memory"])
-    async def recall_by_query(
-        request: Request, bank_id: BankId, asked: Annotated[RecallRequest, Query()], caller: caller_of
-    ) -> dict[str, Any]:
-        """Nearest units and closets, the bank's critical units beside them, and one hop through tunnels."""
-        return await answer(request, caller, bank_id, asked)
-
-    @router.post(path, response_model=RecallAnswer, summary="Recall, asked in a body", tags=["memory"])
-    async def recall_by_body(
-        request: Request, bank_id: BankId, asked: RecallRequest, caller: caller_of
-    ) -> dict[str, Any]:
-        """The same as GET."""
-        return await answer(request, caller, bank_id, asked)
-
-    @router.post("/banks/{bank_id:path}/retain", response_model=RetainAnswer, summary="Retain", tags=["memory"])
-    async def retain(
-        request: Request, bank_id: BankId, body: RetainBatch | RetainItem, caller: caller_of
-    ) -> dict[str, Any]:
-        """Stores memories and labels them at once: what is given is explicit, the rules decide the rest."""
-        require_write(caller, bank_id)
-        items = body.items if isinstance(body, RetainBatch) else [body]
-        stored = await host.retain(request, caller, bank_id, items)
-        return stored | {"warnings": unknown_labels(caller, items)}
-
-
-async def require_bank(caller: Caller, bank: str) -> None:
-    """403 unless the caller may read the bank, 404 where it does not exist."""
-    require_read(caller, bank)
+@_routes.get("/banks", response_model=Page, tags=["banks"])
+async def banks(caller: CurrentCaller, limit: PageLimit = 100, offset: PageOffset = 0) -> dict[str, Any]:
+    """Banks that the caller may read, sorted by name, with the number of their units."""
+    tenant = caller.palace.place.tenant
     async with caller.palace.pool.connection() as conn:
-        if not await has_bank(conn, caller.palace.place.tenant, bank):
-            raise HTTPException(404, f"bank '{bank[:64]}' does not exist; see GET /banks")
+        found = await page_banks(conn, tenant, allowed=caller.access.readable, limit=limit, offset=offset)
+    return found._asdict() | {"limit": limit, "offset": offset}
 
 
-def unknown_labels(caller: Caller, items: Sequence[RetainItem]) -> list[str]:
+@_routes.get("/banks/{bank_id:path}/rooms", response_model=Page, tags=["banks"])
+async def rooms(
+    bank_id: BankId, caller: CurrentCaller, limit: PageLimit = 100, offset: PageOffset = 0
+) -> dict[str, Any]:
+    """Rooms of a bank, the largest first, with their halls."""
+    await require_bank(caller, bank_id)
+    async with caller.palace.pool.connection() as conn:
+        found = await count_rooms(conn, caller.palace.place.tenant, bank_id)
+    return {"items": found[offset : offset + limit], "total": len(found), "limit": limit, "offset": offset}
+
+
+@_routes.patch("/banks/{bank_id:path}/units/{unit_id}", response_model=LabelledUnit, tags=["banks"])
+async def label(bank_id: BankId, unit_id: UUID, body: UnitLabel, caller: CurrentCaller) -> dict[str, Any]:
+    """Set a label that no run ever changes, or clear it: then the rules decide again, at once."""
+    require_write(caller, bank_id)
+    async with caller.palace.pool.connection() as conn:
+        stands_in = await unit_banks(conn, caller.palace.place.tenant, [str(unit_id)])
+    if stands_in.get(str(unit_id)) != bank_id:
+        raise HTTPException(404, f"bank '{bank_id[:64]}' has no unit '{unit_id}'")
+    return await relabel_unit(caller.palace, bank_id, str(unit_id), body)
+
+
+@_routes.get("/banks/{bank_id:path}/recall", response_model=RecallAnswer, tags=["memory"])
+async def recall_by_query(
+    request: Request,
+    bank_id: BankId,
+    asked: Annotated[RecallRequest, Query()],
+    caller: CurrentCaller,
+    host: CurrentHost,
+) -> dict[str, Any]:
+    """Nearest units and closets, the bank's critical units beside them, and one hop through tunnels."""
+    return await _recall(request, host, caller, bank_id, asked)
+
+
+@_routes.post("/banks/{bank_id:path}/recall", response_model=RecallAnswer, tags=["memory"])
+async def recall_by_body(
+    request: Request, bank_id: BankId, asked: RecallRequest, caller: CurrentCaller, host: CurrentHost
+) -> dict[str, Any]:
+    """The same as GET, asked in a body."""
+    return await _recall(request, host, caller, bank_id, asked)
+
+
+@_routes.post("/banks/{bank_id:path}/retain", response_model=RetainAnswer, tags=["memory"])
+async def retain(
+    request: Request, bank_id: BankId, body: RetainBatch | RetainItem, caller: CurrentCaller, host: CurrentHost
+) -> dict[str, Any]:
+    """Store memories and label them at once: what is given is explicit, the rules decide the rest."""
+    require_write(caller, bank_id)
+    items = body.items if isinstance(body, RetainBatch) else [body]
+    stored = await host.retain(request, caller, bank_id, items)
+    return stored | {"warnings": _unknown_labels(caller, items)}
+
+
+async def _recall(request: Request, host: Host, caller: Caller, bank: str, asked: RecallRequest) -> dict[str, Any]:
+    await require_bank(caller, bank)
+    ask = Ask(
+        bank=bank,
+        query=asked.query,
+        filters=asked.filters,
+        limit=asked.limit,
+        l0_limit=asked.l0_limit,
+        tunnels=asked.tunnels,
+    )
+    return await recall(caller, ask, host.search(request, ask))
+
+
+def _unknown_labels(caller: Caller, items: Sequence[RetainItem]) -> list[str]:
     """A label outside the taxonomy is somebody's right, and more often a slip."""
     rules = caller.palace.taxonomy
     rooms = {item.room for item in items if item.room} - set(rules.rooms)
     halls = {item.hall for item in items if item.hall} - set(rules.halls)
-    return [f"no rule names room '{room}'" for room in sorted(rooms)] + [
-        f"no rule names hall '{hall}'" for hall in sorted(halls)
-    ]
-
+    unknown = [("room", name) for name in sorted(rooms)] + [("hall", name) for name in sorted(halls)]
+    return [f"no rule names {field} '{name}'" for field, name in unknown]

@@ -85,9 +85,7 @@ async def relabel_unit(palace: Palace, bank: str, unit_id: str, label: UnitLabel
 
 def _set(palace: Palace, unit_id: str, wanted: Wanted) -> None:
     with palace.place.database.connect() as conn:
-        set_explicit(
-            conn, palace.place.tenant, [unit_id], room=wanted.room, hall=wanted.hall, layer=wanted.layer
-        )
+        set_explicit(conn, palace.place.tenant, [unit_id], room=wanted.room, hall=wanted.hall, layer=wanted.layer)
 
 
 def _clear(palace: Palace, unit_id: str) -> None:

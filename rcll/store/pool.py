@@ -1,8 +1,7 @@
 """A pool of asynchronous connections for the service; everything else of rcll connects one by one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -48,18 +47,18 @@ class Pool:
         await self._pool.close()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection]:
+    async def connection(self) -> AsyncGenerator[AsyncConnection]:
         """Lend a connection.
 
         Raises:
-            Transient: none was free in time, or the server is gone.
+            Transient: none was free in time, a statement took too long, or the server is gone.
         """
         try:
             async with self._pool.connection() as conn:
                 yield conn
         except PoolTimeout:
             raise Transient("no database connection was free in time; try again") from None
-
-    def stats(self) -> dict[str, Any]:
-        """Numbers of the pool, for /health."""
-        return dict(self._pool.get_stats())
+        except psycopg.errors.QueryCanceled:
+            raise Transient("a statement took too long and was called off; ask for less, or try again") from None
+        except psycopg.OperationalError:
+            raise Transient("the database is not to be had; try again") from None

@@ -4,7 +4,7 @@ Every search takes :class:`Question` and gives distances by cosine; a row whose 
 """
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from rcll.errors import DatabaseError, Transient
+from rcll.errors import DatabaseError
 from rcll.stages.recall import ClosetHit, Filters, Hit
 from rcll.store.catalog import Tenant
 from rcll.store.pool import AsyncConnection, Pool
@@ -159,7 +159,7 @@ class Searcher:
 
 
 @asynccontextmanager
-async def searching(pool: Pool, tenant: Tenant, *, has_types: bool) -> AsyncIterator[Searcher]:
+async def searching(pool: Pool, tenant: Tenant, *, has_types: bool) -> AsyncGenerator[Searcher]:
     """A searcher in a transaction of its own, whose settings end with it.
 
     Raises:
@@ -170,8 +170,6 @@ async def searching(pool: Pool, tenant: Tenant, *, has_types: bool) -> AsyncIter
         async with pool.connection() as conn, conn.transaction():
             await conn.execute(query("search_settings"), {"timeout": f"{STATEMENT_SECONDS}s"})
             yield Searcher(conn, tenant, has_types=has_types)
-    except psycopg.errors.QueryCanceled:
-        raise Transient(f"the search took longer than {STATEMENT_SECONDS} s; ask for fewer rooms") from None
     except psycopg.errors.DataException as error:
         raise DatabaseError(f"vectors cannot be compared: {error.diag.message_primary}; run rcll doctor") from None
 

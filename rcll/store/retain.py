@@ -18,13 +18,13 @@ from rcll.store.sql import query
 
 #: Columns that are filled where the table has them, with what.
 _COLUMNS = {
-    "context": "i.context",
-    "document_id": "i.document_id",
-    "event_date": "coalesce(i.happened_at, now())",
-    "occurred_start": "i.happened_at",
-    "mentioned_at": "now()",
-    "tags": "ARRAY(SELECT jsonb_array_elements_text(i.tags))",
-    "metadata": "i.metadata",
+    "context": sql.SQL("i.context"),
+    "document_id": sql.SQL("i.document_id"),
+    "event_date": sql.SQL("coalesce(i.happened_at, now())"),
+    "occurred_start": sql.SQL("i.happened_at"),
+    "mentioned_at": sql.SQL("now()"),
+    "tags": sql.SQL("ARRAY(SELECT jsonb_array_elements_text(i.tags))"),
+    "metadata": sql.SQL("i.metadata"),
 }
 
 
@@ -73,7 +73,7 @@ async def retain_units(
     columns = [name for name in _COLUMNS if name in tenant.unit_columns]
     names = tenant.names() | {
         "columns": sql.SQL("").join(sql.SQL(", {}").format(sql.Identifier(name)) for name in columns),
-        "values": sql.SQL("").join(sql.SQL(", ") + sql.SQL(_COLUMNS[name]) for name in columns),
+        "values": sql.SQL("").join(sql.SQL(", {}").format(_COLUMNS[name]) for name in columns),
     }
     values = _label_values(tenant, labels) | _unit_values(units) | {"bank": bank, "taxonomy_hash": taxonomy_hash}
     try:

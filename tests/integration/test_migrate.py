@@ -333,6 +333,7 @@ def test_preview_counts_the_losses(linked, tenant_of):
     assert losses.tables == {
         "rcll_changes": 0,
         "rcll_explicit": 1,
+        "rcll_keys": 0,
         "rcll_labels": 3,
         "rcll_leases": 0,
         "rcll_runs": 0,
