@@ -1,11 +1,23 @@
 """Commands for analysts: snapshot, sql, report, doctor, second-opinion."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from rcll.cli import sql
-from rcll.cli.output import Banks, Json, Schemas, out, print_json, print_table, progress_bars
+from rcll.cli.output import (
+    Banks,
+    Json,
+    Schemas,
+    TaxonomyFile,
+    err,
+    out,
+    print_json,
+    print_table,
+    progress_bars,
+    use_rules,
+)
 from rcll.settings import load_settings
 
 #: How many snapshots of a tenant --prune leaves where nothing is said.
@@ -15,6 +27,7 @@ KEEP = 14
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(snapshot)
+    app.command()(doctor)
     sql.register(app)
 
 
@@ -62,3 +75,29 @@ def snapshot(
         out.print(f"  {each['seconds']:.1f} s; no state of the database was held longer than {each['longest_hold']} s")
     if prune:
         out.print(f"pruned: {len(gone)}")
+
+
+def doctor(schema: Schemas = None, taxonomy: TaxonomyFile = None, json: Json = False) -> None:
+    """Examine every tenant: what is broken, what to look at, and what to do. Nothing is written.
+
+    Exit code 1 where something is broken.
+
+    Examples: rcll doctor | rcll doctor --schema public --json
+    """
+    from rcll.analyst.doctor import examine
+    from rcll.store.doctor import read_facts
+    from rcll.taxonomy import load_taxonomy
+    from rcll.walk.place import open_places
+
+    use_rules(taxonomy, layers=False)
+    rules = load_taxonomy(load_settings().taxonomy)
+    with err.status("examining"), open_places(schema or ()) as places:
+        examined = [read_facts(place.database, place.tenant) for place in places]
+    found = [ailment for facts in examined for ailment in examine(facts, rooms=rules.rooms, halls=rules.halls)]
+    if json:
+        print_json([asdict(ailment) for ailment in found])
+    else:
+        rows = [(each.severity, each.schema, each.message, each.todo) for each in found]
+        print_table("findings", ("severity", "schema", "finding", "what to do"), rows)
+    if any(ailment.severity == "broken" for ailment in found):
+        raise typer.Exit(1)
