@@ -27,9 +27,9 @@ from rcll.store.extract import count_units, extract_embeddings, list_banks
 from rcll.tables import EMBEDDINGS, TABLES
 
 #: A bank below this shares its files with others: five thousand banks of one unit make a handful of files.
-OWN_FILES_UNITS = 20_000
+OWN_FILES_UNITS = 250_000
 #: Units of small banks that are read, and lie, together.
-GROUP_UNITS = 200_000
+GROUP_UNITS = 250_000
 #: Vectors that are read at once: 77 MB of 384 numbers.
 EMBEDDED_ROWS = 50_000
 
