@@ -6,6 +6,7 @@
     │   └── Unreachable          exit 1  nobody answers at the address
     ├── MigrationError           exit 1  recorded and shipped migrations disagree
     ├── ModelError               exit 1  a language model or embedder failed for good
+    ├── Stopped                  exit 3  somebody asked the run to stop
     └── Transient                exit 1  the same call may succeed later
         └── Busy                 exit 4  another run holds the bank
 
@@ -39,6 +40,12 @@ class MigrationError(RcllError):
 
 class ModelError(RcllError):
     """A language model or an embedder failed for good."""
+
+
+class Stopped(RcllError):  # noqa: N818 - what happened, and no fault
+    """Somebody asked the run to stop; what was committed stays, and the next run goes on from there."""
+
+    exit_code = 3
 
 
 class Transient(RcllError):  # noqa: N818 - a kind, used as a retry condition

@@ -6,6 +6,8 @@ command line turns it into a bar, JSON logging into fields, and nobody has to pa
 """
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 
 logger = logging.getLogger("rcll.progress")
 notices = logging.getLogger("rcll.notice")
@@ -19,3 +21,18 @@ def report(stage: str, done: int, total: int, *, bank: str | None = None) -> Non
 def notice(line: str) -> None:
     """Say what is going on, such as for whom we wait."""
     notices.warning("%s", line)
+
+
+@contextmanager
+def listen(handler: logging.Handler) -> Generator[None]:
+    """Give the reports to a handler; they go no further, as those who listen have said it."""
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        if not logger.handlers:
+            logger.setLevel(logging.NOTSET)
+            logger.propagate = True

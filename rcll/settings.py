@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
@@ -16,9 +16,15 @@ from pydantic_settings import (
 )
 
 from rcll.errors import InputError
+from rcll.pauses import PauseWindow
 
 DEFAULT_HOME = Path(".rcll")
-_EXAMPLES = {"tunnel_pairs": '[["team-*", "team-*"]]', "private": '["alice"]', "prices": '{"model": [0.15, 0.6]}'}
+_EXAMPLES = {
+    "tunnel_pairs": '[["team-*", "team-*"]]',
+    "private": '["alice"]',
+    "pauses": '["22:00-06:00"]',
+    "prices": '{"model": [0.15, 0.6]}',
+}
 DEFAULT_CONFIG = "rcll.toml"
 
 
@@ -45,6 +51,20 @@ class Settings(BaseSettings):
     """Units that one transaction may write at most; the loader stays below it by itself."""
     vacuum: bool = False
     """VACUUM memory_units between ranges of pages: heap growth +7 % in place of +19 %; given up when anybody waits."""
+    pauses: tuple[str, ...] = ()
+    """Times of day in which nothing is written, e.g. ["22:00-06:00", "12:00-13:00 Europe/Berlin"]; a run waits."""
+    max_latency: Annotated[float, Field(gt=0)] = 0.1
+    """Seconds that the smallest query may take while rcll writes; above, the pauses between transactions grow."""
+    max_lag: Annotated[int, Field(ge=1)] = 256
+    """Megabytes of WAL that the slowest standby may be behind; above, the pauses grow as well."""
+    task_runner: Literal["threads", "dask"] = "threads"
+    """Where partitions are computed: in this process, or on the workers of a Dask scheduler."""
+    dask_address: str | None = None
+    """Scheduler of those workers, e.g. tcp://scheduler:8786; unset starts two workers on this machine."""
+    excerpts: bool = True
+    """Titles of closets and evidence of tunnels in Prefect's artifacts; false keeps them to numbers and names."""
+    log_format: Literal["text", "json"] | None = None
+    """Lines on standard error about what a run does, for people or for log collectors; unset for none."""
     plans_kept: Annotated[int, Field(ge=1)] = 50
     """Plans that stay under ``storage``; the oldest beyond go when a new one is made."""
     undo_days: Annotated[int, Field(ge=1)] = 90
@@ -77,10 +97,17 @@ class Settings(BaseSettings):
     """Bank patterns that never take part in automatic tunnels."""
     tunnels_per_unit: Annotated[int, Field(ge=1)] = 3
 
-    @field_validator("database_url", "taxonomy", "storage", mode="before")
+    @field_validator("database_url", "taxonomy", "storage", "dask_address", mode="before")
     @classmethod
     def _blank_is_unset(cls, value: Any) -> Any:
         return None if value == "" else value
+
+    @field_validator("pauses", mode="after")
+    @classmethod
+    def _are_windows(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for window in value:
+            PauseWindow.parse(window)
+        return value
 
     @field_validator("home", mode="before")
     @classmethod

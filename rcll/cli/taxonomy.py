@@ -2,7 +2,6 @@
 
 import tempfile
 from collections import Counter
-from pathlib import Path
 from typing import Annotated
 
 import polars as pl
@@ -111,8 +110,11 @@ def _texts_of_file(file: str) -> pl.DataFrame:
 
 
 def _texts_of_bank(bank: str) -> pl.DataFrame:
+    from upath import UPath
+
     from rcll.frames import TEXTS
     from rcll.store.extract import extract_units
+    from rcll.store.parts import read_part
     from rcll.walk.place import open_places, places_of
 
     with open_places() as places, tempfile.TemporaryDirectory() as folder:
@@ -124,11 +126,11 @@ def _texts_of_bank(bank: str) -> pl.DataFrame:
                 place.tenant,
                 banks=[bank],
                 taxonomy_hash="",
-                folder=Path(folder) / str(number),
+                folder=UPath(folder) / str(number),
                 all_texts=True,
             )
         ]
-        frames = [pl.read_parquet(part).select(TEXTS.names()) for part in parts]
+        frames = [read_part(part).select(TEXTS.names()) for part in parts]
         return pl.concat([pl.DataFrame(schema=TEXTS), *frames])
 
 

@@ -5,7 +5,6 @@ updates and makes Hindsight's bank deletion wait.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import polars as pl
 from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.rows import TupleRow, tuple_row
+from upath import UPath
 
 from rcll.errors import DatabaseError
 from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, UNITS
@@ -20,10 +20,13 @@ from rcll.store.catalog import EmbeddingType, Tenant
 from rcll.store.connect import Connection, Database
 from rcll.store.oneline import one_line_errors
 from rcll.store.parts import write_part
+from rcll.store.places import units_name
 from rcll.store.sql import query
 
 _FIRST = "00000000-0000-0000-0000-000000000000"
 PAGE_ROWS = 5_000
+#: Heap pages that one statement reads: about as many rows.
+HEAP_PAGES = 500
 #: Rows of one Parquet part: large enough for the regex engine's batches, small enough for flat memory.
 PART_ROWS = 100_000
 #: Vectors of one statement: about a second, in which vectors that lie together are read together.
@@ -61,9 +64,10 @@ def extract_units(
     *,
     banks: Sequence[str] | None,
     taxonomy_hash: str,
-    folder: Path,
+    folder: UPath,
     all_texts: bool = False,
-) -> list[Path]:
+    only_unfiled: bool = False,
+) -> list[UPath]:
     """Write the units of some banks to Parquet parts in frames.UNITS, sorted by unit_id.
 
     Args:
@@ -73,20 +77,60 @@ def extract_units(
         taxonomy_hash: units whose ledger row bears it, and whose text is the same, come without text.
         folder: where the parts go; made if missing.
         all_texts: fetch every text, also where the ledger knows the label.
+        only_unfiled: leave out units whose ledger row bears ``taxonomy_hash``; only of a migrated tenant.
 
     Returns:
         Paths of parts of at most PART_ROWS units; none where the banks are empty.
     """
-    parts: list[Path] = []
+    parts: list[UPath] = []
     parameters = {"banks": _list(banks), "taxonomy_hash": taxonomy_hash, "all_texts": all_texts}
-    for rows in _batched_rows(_unit_pages(database, tenant, parameters)):
+    for rows in _batched_rows(_unit_pages(database, _page_query(tenant, only_unfiled=only_unfiled), parameters)):
         part = pl.DataFrame(rows, schema=UNITS, orient="row")
         parts.append(write_part(part, folder / f"units-{len(parts):05d}.parquet"))
     return parts
 
 
-def _unit_pages(database: Database, tenant: Tenant, parameters: dict[str, Any]) -> Iterator[list[TupleRow]]:
-    statement = _page_query(tenant)
+def count_unfiled(conn: Connection, tenant: Tenant, banks: Sequence[str] | None, taxonomy_hash: str) -> tuple[int, int]:
+    """Units of a migrated tenant, and how many of them the rules of that hash have not filed."""
+    values = {"banks": _list(banks), "taxonomy_hash": taxonomy_hash}
+    row = conn.execute(query("count_unfiled", **tenant.names()), values).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def count_pages(conn: Connection, tenant: Tenant) -> int:
+    """Heap pages of memory_units."""
+    row = conn.execute(query("heap_pages"), {"units": units_name(conn, tenant)}).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def extract_pages(
+    database: Database,
+    tenant: Tenant,
+    *,
+    banks: Sequence[str] | None,
+    taxonomy_hash: str,
+    pages: tuple[int, int],
+    path: UPath,
+) -> UPath:
+    """Write the units that lie on heap pages first to last, the last left out, to one part; sorted by unit_id.
+
+    A unit that moves meanwhile may be met twice, in two parts, or not at all; see walk.backfill.
+    """
+    chosen = query("units_of_pages")
+    statement = query("select_units_page", **tenant.names(), chosen=chosen)
+    values = {"banks": _list(banks), "taxonomy_hash": taxonomy_hash, "all_texts": False}
+    rows: list[TupleRow] = []
+    with one_line_errors("reading units"), database.connect() as conn:
+        for first in range(*pages, HEAP_PAGES):
+            ends = {"first": f"({first},0)", "last": f"({min(first + HEAP_PAGES, pages[1])},0)"}
+            rows += conn.execute(statement, values | ends).fetchall()
+    units = pl.DataFrame(rows, schema=UNITS, orient="row")
+    return write_part(units.unique("unit_id", keep="last", maintain_order=True).sort("unit_id"), path)
+
+
+def _unit_pages(database: Database, statement: sql.Composed, parameters: dict[str, Any]) -> Iterator[list[TupleRow]]:
     after = _FIRST
     with (
         one_line_errors("reading units"),
@@ -102,9 +146,10 @@ def _unit_pages(database: Database, tenant: Tenant, parameters: dict[str, Any]) 
             after = rows[-1][0]
 
 
-def _page_query(tenant: Tenant) -> sql.Composed:
+def _page_query(tenant: Tenant, *, only_unfiled: bool) -> sql.Composed:
     if tenant.migrated:
-        return query("select_units_page", **tenant.names())
+        chosen = query("unfiled_units_after" if only_unfiled else "units_after")
+        return query("select_units_page", **tenant.names(), chosen=chosen)
     return query("select_bare_units_page", **tenant.names(), **label_columns(tenant))
 
 

@@ -9,11 +9,11 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
+from upath import UPath
 
 from rcll.frames import CHANGES
 from rcll.progress import report
@@ -24,6 +24,7 @@ from rcll.store.connect import Connection, Database
 from rcll.store.lease import Lease
 from rcll.store.oneline import one_line_errors
 from rcll.store.pace import LoadLimits, Pace
+from rcll.store.parts import read_part
 from rcll.store.places import locate_units
 from rcll.store.vacuum import vacuum_politely
 from rcll.store.write import OUTCOMES, Stamp, Writer
@@ -60,8 +61,11 @@ def apply_changes(
     *,
     taxonomy_hash: str,
     limits: LoadLimits = _NO_LIMITS,
+    gate: Callable[[], None] | None = None,
 ) -> Loaded:
     """Write changes (frames.CHANGES, a unit once) to units, ledger and undo log.
+
+    ``gate`` is passed before every transaction: it waits as long as nothing may be written, or raises.
 
     Raises:
         Busy: the lease on one of the banks was lost; transactions that were committed stay.
@@ -69,7 +73,8 @@ def apply_changes(
         DatabaseError: the role may not write.
     """
     rows = changes.with_columns(stored_layer=_stored_layer(tenant))
-    return write_labels(database, tenant, rows, lease, Stamp(taxonomy_hash=taxonomy_hash, is_held=False), limits=limits)
+    stamp = Stamp(taxonomy_hash=taxonomy_hash, is_held=False)
+    return write_labels(database, tenant, rows, lease, stamp, limits=limits, gate=gate)
 
 
 def write_labels(
@@ -80,12 +85,14 @@ def write_labels(
     stamp: Stamp,
     *,
     limits: LoadLimits = _NO_LIMITS,
+    gate: Callable[[], None] | None = None,
 ) -> Loaded:
     """Write labels (store.write.WRITES, a unit once); see :func:`apply_changes`."""
     fitting = rows.filter(_fits(tenant))
     outcomes = Counter({"too long": rows.height - fitting.height})
     with one_line_errors("writing labels"), database.connect() as conn:
-        load = _Load(database, conn, tenant, Writer(conn, tenant, lease, stamp, Pace(limits)), limits)
+        writer = Writer(conn, tenant, lease, stamp, Pace(limits), gate)
+        load = _Load(database, conn, tenant, writer, limits)
         outcomes += load.write(fitting.filter("writes_unit"))
         outcomes += load.record(fitting.filter(~pl.col("writes_unit")))
         watch = load.writer.watch
@@ -178,7 +185,7 @@ def _fits(tenant: Tenant) -> pl.Expr:
     return pl.all_horizontal([pl.col(name).str.len_chars().fill_null(0) <= limit for name, limit in lengths])
 
 
-def read_changes(paths: Sequence[Path]) -> pl.DataFrame:
+def read_changes(paths: Sequence[UPath]) -> pl.DataFrame:
     """Load the changes to write from plan parts, sorted by unit_id."""
-    frames = [pl.read_parquet(path).filter("is_changed").select(CHANGES.names()) for path in paths]
+    frames = [read_part(path).filter("is_changed").select(CHANGES.names()) for path in paths]
     return pl.concat(frames).sort("unit_id") if frames else pl.DataFrame(schema=CHANGES)

@@ -5,7 +5,7 @@ Killed inside one, PostgreSQL forgets it; killed between two, the next run finds
 
 import random
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,17 @@ class Stamp:
 class Writer:
     """Runs the load queries over rows, a transaction at a time, as large and as fast as the pace allows."""
 
-    def __init__(self, conn: Connection, tenant: Tenant, lease: Lease, stamp: Stamp, pace: Pace) -> None:
+    def __init__(
+        self,
+        conn: Connection,
+        tenant: Tenant,
+        lease: Lease,
+        stamp: Stamp,
+        pace: Pace,
+        gate: Callable[[], None] | None = None,
+    ) -> None:
         self.watch = HotWatch(conn, tenant)
+        self._gate = gate
         self._conn, self._tenant, self._lease, self._stamp, self._pace = conn, tenant, lease, stamp, pace
         self._units = {"units": units_name(conn, tenant)}
         names = tenant.names()
@@ -80,6 +89,8 @@ class Writer:
         start = failures = 0
         while start < rows.height:
             batch = rows.slice(start, self._pace.rows(leaves_page=leaves_page))
+            if self._gate:
+                self._gate()
             began = time.monotonic()
             try:
                 found = self._commit(name, batch, leaves_page=leaves_page)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
+from upath import UPath
 
 from rcll.frames import ROOM_UNITS
 from rcll.stages.closets import CLOSET_SOURCES, ClosetParams, ClosetPlan, closet_hall, plan_closets
@@ -35,7 +35,7 @@ class CondensedRoom:
     failures: tuple[str, ...] = ()
 
 
-def rooms_to_condense(place: Place, parts: list[Path], banks: Sequence[str] | None) -> list[tuple[str, str]]:
+def rooms_to_condense(place: Place, parts: list[UPath], banks: Sequence[str] | None) -> list[tuple[str, str]]:
     """(bank, room) pairs over the threshold, and those that have closets already; sorted."""
     threshold = place.settings.closet_threshold
     oversized = {key for key, n_units in room_sizes(parts).items() if n_units >= threshold}

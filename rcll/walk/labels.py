@@ -1,13 +1,12 @@
 """From extracted units to planned labels, one Parquet part at a time."""
 
-from pathlib import Path
-
 import polars as pl
+from upath import UPath
 
 from rcll.frames import LABELS, TEXTS, UNITS
 from rcll.stages.classify import ClassifyParams, classify_units
 from rcll.stages.plan import PlanParams, needs_text, plan_labels
-from rcll.store.parts import write_part
+from rcll.store.parts import read_part, scan_parts, write_part
 from rcll.taxonomy import Taxonomy
 
 
@@ -16,7 +15,7 @@ def labelling_hash(taxonomy: Taxonomy, *, use_layers: bool) -> str:
     return f"{taxonomy.hash}+layers" if use_layers else taxonomy.hash
 
 
-def plan_part(units_path: Path, taxonomy: Taxonomy, *, use_layers: bool) -> Path:
+def plan_part(units_path: UPath, taxonomy: Taxonomy, *, use_layers: bool) -> UPath:
     """Classify a part and compare it with bank and ledger.
 
     Args:
@@ -27,7 +26,7 @@ def plan_part(units_path: Path, taxonomy: Taxonomy, *, use_layers: bool) -> Path
     Returns:
         Path of the plan part beside it: the output of plan_labels, one row a unit, no texts.
     """
-    units = pl.read_parquet(units_path).select(UNITS.names())
+    units = read_part(units_path).select(UNITS.names())
     fingerprint = labelling_hash(taxonomy, use_layers=use_layers)
     texts = units.filter(needs_text(fingerprint)).select(TEXTS.names())
     labels = (
@@ -40,8 +39,8 @@ def plan_part(units_path: Path, taxonomy: Taxonomy, *, use_layers: bool) -> Path
     return write_part(planned, path)
 
 
-def read_plan(parts: list[Path]) -> pl.LazyFrame:
+def read_plan(parts: list[UPath]) -> pl.LazyFrame:
     """All parts of a plan as one lazy frame; empty where there are no parts."""
     if parts:
-        return pl.scan_parquet(parts)
+        return scan_parts(parts)
     return plan_labels(pl.DataFrame(schema=UNITS), pl.DataFrame(schema=LABELS), PlanParams(taxonomy_hash="")).lazy()

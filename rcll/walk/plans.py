@@ -6,17 +6,18 @@ found tunnels) and ``plan.json``, written last, which says for which database, r
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
+
+from upath import UPath
 
 from rcll.errors import InputError
 from rcll.settings import Settings
 from rcll.store.ledger import database_identity, find_plan_run
+from rcll.store.parts import remove_folder, storage_path
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.labels import labelling_hash
 from rcll.walk.place import Place
@@ -41,7 +42,7 @@ class Plan:
     """A stored plan; ``banks`` and ``only`` are what was asked for."""
 
     plan_id: str
-    folder: Path
+    folder: UPath
     fingerprint: Fingerprint
     made_at: str
     banks: list[str] | None
@@ -53,14 +54,14 @@ def new_plan_id() -> str:
     return f"plan-{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
 
 
-def plan_folder(settings: Settings, plan_id: str, schema: str) -> Path:
+def plan_folder(settings: Settings, plan_id: str, schema: str) -> UPath:
     """Where a plan's files of one tenant lie."""
     return _plans(settings) / plan_id / schema
 
 
-def plan_parts(folder: Path) -> list[Path]:
+def plan_parts(folder: UPath) -> list[UPath]:
     """Label parts of a plan in the order of their units."""
-    return sorted(folder.glob("plan-*.parquet"))
+    return sorted(folder.glob("plan-*.parquet"), key=str)
 
 
 def store_plan(place: Place, plan_id: str, *, banks: list[str] | None, only: Stage | None) -> Plan:
@@ -86,7 +87,7 @@ def find_plans(settings: Settings, plan_id: str) -> list[Plan]:
         known = sorted(path.name for path in _plans(settings).glob("plan-*"))
         last = f"the last is '{known[-1]}'" if known else "there is none; run rcll plan"
         raise InputError(f"no plan '{plan_id[:60]}' under {_plans(settings)}; {last}")
-    files = sorted(folder.glob(f"*/{_MANIFEST}"))
+    files = sorted(folder.glob(f"*/{_MANIFEST}"), key=str)
     if not files:
         raise _torn(plan_id)
     return [_read_plan(file) for file in files]
@@ -122,11 +123,11 @@ def check_plan(place: Place, plan: Plan) -> None:
         )
 
 
-def _plans(settings: Settings) -> Path:
-    return Path(settings.storage_dir) / "plans"
+def _plans(settings: Settings) -> UPath:
+    return storage_path(settings) / "plans"
 
 
-def _fingerprint(place: Place, parts: Sequence[Path]) -> Fingerprint:
+def _fingerprint(place: Place, parts: Sequence[UPath]) -> Fingerprint:
     with place.database.connect() as conn:
         identity = database_identity(conn)
     database = f"{identity[0]} {hashlib.sha256(' '.join(identity).encode()).hexdigest()[:12]}"
@@ -134,15 +135,14 @@ def _fingerprint(place: Place, parts: Sequence[Path]) -> Fingerprint:
     return Fingerprint(database, place.tenant.schema, rules, _base(parts))
 
 
-def _base(parts: Sequence[Path]) -> str:
+def _base(parts: Sequence[UPath]) -> str:
     digest = hashlib.sha256()
     for path in parts:
-        with path.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:32]
 
 
-def _read_plan(file: Path) -> Plan:
+def _read_plan(file: UPath) -> Plan:
     try:
         values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return Plan(
@@ -162,6 +162,6 @@ def _torn(plan_id: str) -> InputError:
 
 
 def _expire(settings: Settings) -> None:
-    plans = sorted(_plans(settings).glob("plan-*"), reverse=True)
+    plans = sorted(_plans(settings).glob("plan-*"), key=str, reverse=True)
     for folder in plans[settings.plans_kept :]:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)

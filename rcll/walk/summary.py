@@ -1,10 +1,10 @@
 """What a plan or a run amounts to, in numbers that people compare: before, after, kept, skipped."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
+from upath import UPath
 
 from rcll.stages.plan import FIELDS, is_foreign_layer
 from rcll.stages.quality import quality
@@ -35,7 +35,7 @@ class PlanSummary:
     quality: dict[str, Any] = field(repr=False)
 
 
-def summarise_plan(parts: list[Path]) -> PlanSummary:
+def summarise_plan(parts: list[UPath]) -> PlanSummary:
     """Count what a plan would do."""
     plan = read_plan(parts)
     changed = plan.filter("is_changed")
@@ -72,13 +72,13 @@ def frozen_hints(summary: PlanSummary) -> list[str]:
     ]
 
 
-def room_sizes(parts: list[Path]) -> dict[tuple[str, str], int]:
+def room_sizes(parts: list[UPath]) -> dict[tuple[str, str], int]:
     """Units per (bank, room) as they will stand, sorted by bank and room."""
     sizes = read_plan(parts).group_by("bank_id", "room").len().sort("bank_id", "room").collect()
     return {(bank, room): n for bank, room, n in sizes.iter_rows()}
 
 
-def units_of_room(parts: list[Path], bank: str, room: str) -> pl.DataFrame:
+def units_of_room(parts: list[UPath], bank: str, room: str) -> pl.DataFrame:
     """Units that will stand in a room, and in which hall: unit_id, hall; sorted."""
     chosen = read_plan(parts).filter(pl.col("bank_id") == bank, pl.col("room") == room)
     return chosen.select("unit_id", "hall").sort("unit_id").collect()

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
+from upath import UPath
 
 from rcll.frames import DEFAULT_ROOM, LINK_UNITS, TUNNELS
 from rcll.stages.tunnels import TunnelParams, allowed_banks, link_units
@@ -22,7 +22,7 @@ class RoomUnits:
     unit_ids: list[str]
 
 
-def rooms_to_link(place: Place, parts: list[Path], banks: Sequence[str] | None) -> list[RoomUnits]:
+def rooms_to_link(place: Place, parts: list[UPath], banks: Sequence[str] | None) -> list[RoomUnits]:
     """Rooms that at least two banks share which may be linked, smallest first.
 
     Every allowed bank takes part, also where the run covers only some: how many tunnels a unit may have

@@ -6,6 +6,17 @@ WHERE %(banks)s::text[] IS NULL OR u.bank_id = ANY(%(banks)s::{bank_type}[])
 GROUP BY 1
 ORDER BY 1;
 
+-- name: count_unfiled
+-- Units, and those of them that the given rules have not filed; an estimate, as edited texts are not looked at.
+SELECT count(*) AS n_units, count(*) FILTER (WHERE l.taxonomy_hash IS DISTINCT FROM %(taxonomy_hash)s) AS n_unfiled
+FROM {units} u
+LEFT JOIN {ledger} l ON l.unit_id = u.id
+WHERE %(banks)s::text[] IS NULL OR u.bank_id = ANY(%(banks)s::{bank_type}[]);
+
+-- name: heap_pages
+SELECT (pg_catalog.pg_relation_size(%(units)s::regclass)
+        / pg_catalog.current_setting('block_size')::bigint)::bigint AS n_pages;
+
 -- name: list_banks
 -- Banks that are registered or bear units.
 SELECT {bank_key}::text AS bank_id FROM {banks}
@@ -14,7 +25,7 @@ SELECT DISTINCT bank_id::text FROM {units}
 ORDER BY 1;
 
 -- name: select_units_page
--- One keyset page of units beside what the ledger says. Texts travel only where rules must read them: units that
+-- Units, as {{chosen}} says which, beside what the ledger says. Texts travel only where rules must read them: units that
 -- are new, edited or labelled by other rules. The hash of the text tells more than updated_at > labelled_at would: it
 -- passes over what was stamped and not edited, and finds what was edited and not stamped.
 -- "ours" asks the undo log only about values that differ from the ledger.
@@ -48,9 +59,23 @@ LEFT JOIN {ledger} l ON l.unit_id = u.id
 CROSS JOIN LATERAL (
     SELECT left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) AS text_hash) h
 WHERE (%(banks)s::text[] IS NULL OR u.bank_id = ANY(%(banks)s::{bank_type}[]))
-  AND u.id > %(after)s::uuid
+  AND {chosen};
+
+-- name: units_after
+-- Fragment: one keyset page.
+u.id > %(after)s::uuid
 ORDER BY u.id
 LIMIT %(limit)s;
+
+-- name: unfiled_units_after
+-- Fragment: one keyset page of units that today's rules have not filed.
+u.id > %(after)s::uuid AND l.taxonomy_hash IS DISTINCT FROM %(taxonomy_hash)s
+ORDER BY u.id
+LIMIT %(limit)s;
+
+-- name: units_of_pages
+-- Fragment: units that lie on a range of heap pages, by a TID range scan.
+u.ctid >= %(first)s::tid AND u.ctid < %(last)s::tid;
 
 -- name: select_bare_units_page
 -- The same page on a database that rcll has not migrated: labels read as the defaults they will get.
