@@ -108,7 +108,11 @@ def run(bench: Bench, size: Size, ways: list[str], rounds: int) -> dict[str, lis
                     )
             cost.traffic, cost.deadlocks = beside.traffic, beside.deadlocks
             costs[name].append(cost)
-            print(f"  {size.name} round {number + 1} {name}: {cost.seconds:.1f} s, CPU {cost.cpu:.1f} s", flush=True)
+            print(
+                f"  {size.name} round {number + 1} {name}: {cost.seconds:.1f} s, CPU {cost.cpu:.1f} s, "
+                f"WAL {cost.wal_mb:.0f} MB, HOT {cost.hot:.1%}, heap {cost.growth:+.0%}",
+                flush=True,
+            )
             assert not cost.wrong, f"{name} left {cost.wrong} labels wrong"
     return costs
 

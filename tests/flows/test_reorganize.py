@@ -74,13 +74,19 @@ def test_first_run_files_condenses_links_and_the_second_writes_nothing(bank, tmp
 
 
 def test_every_check_is_empty_after_a_run(bank):
-    """No rule of sql/checks is broken by a run."""
+    """No rule of sql/checks is broken by a run, and what somebody asked for and is missing comes back with it."""
     from rcll.store.catalog import read_tenants
+    from rcll.store.explicit import record_tunnel
+    from rcll.store.migrate import migrate
 
-    _walk()
     with bank.connect() as conn:
+        migrate(bank, read_tenants(conn)[0])
         (tenant,) = read_tenants(conn)
+        asked = record_tunnel(conn, tenant, unit_id(20), unit_id(21), "depends_on")
+    assert _walk()["restored"] == {"n_tunnels": 1, "n_closets": 0, "n_waiting": 0}
+    with bank.connect() as conn:
         assert run_checks(conn, tenant) == {}
+    assert _rows(bank, "SELECT id::text FROM tunnels WHERE method = 'explicit'") == [(asked,)]
 
 
 def test_plan_is_the_same_walk_and_writes_nothing(bank, tmp_path):
