@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,15 +50,15 @@ class NewKey:
 
 def make_key() -> NewKey:
     """A key of 256 random bits, named by a number of its own."""
-    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    return NewKey(key_id, f"{_PREFIX}_{key_id}_{secret}", hash_secret(secret))
+    key_id = secrets.token_hex(6)
+    secret = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
+    return NewKey(key_id, secret, hash_secret(secret))
 
 
-def split_key(text: str) -> tuple[str, str] | None:
-    """Number and secret of a key as a client sends it; None where it is no key of ours."""
-    prefix, _, rest = text.partition("_")
-    key_id, _, secret = rest.partition("_")
-    return (key_id, secret) if prefix == _PREFIX and key_id and secret else None
+def key_number(secret: str) -> str | None:
+    """Number of a key as a client sends it; None where it is no key of ours."""
+    found = re.fullmatch(rf"{_PREFIX}_([0-9a-f]+)_[\w-]+", secret, re.ASCII)
+    return found[1] if found else None
 
 
 def hash_secret(secret: str) -> str:

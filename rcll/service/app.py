@@ -8,6 +8,7 @@ from typing import Any
 import limits
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import MovingWindowRateLimiter
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 
 from rcll import __version__
 from rcll.errors import DatabaseError
-from rcll.service.access import EVERYTHING, Access, is_secret, split_key
+from rcll.service.access import EVERYTHING, Access, is_secret, key_number
 from rcll.service.bodies import RetainItem
 from rcll.service.guard import Guard
 from rcll.service.palace import Caller, OwnSpace, Palace
@@ -46,8 +47,9 @@ class Version(BaseModel):
 class OwnHost:
     """Palaces by tenant; a key opens the tenant in which it is kept, and without any key there is one tenant."""
 
-    def __init__(self, rate: str | None) -> None:
+    def __init__(self, rate: str | None, *, needs_key: bool) -> None:
         self.palaces: list[Palace] = []
+        self._needs_key = needs_key
         self._rate = limits.parse(rate) if rate else None
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
@@ -56,7 +58,7 @@ class OwnHost:
         sent = _sent_key(request)
         await self._count(sent or (request.client.host if request.client else ""))
         found = await self._open(sent) if sent else None
-        if found is None and (await self._are_keys() or len(self.palaces) != 1):
+        if found is None and (self._needs_key or len(self.palaces) != 1 or await self._are_keys()):
             reason = "this key is not known, or revoked" if sent else "no key; expected Authorization: Bearer KEY"
             raise HTTPException(401, reason, {"WWW-Authenticate": "Bearer"})
         caller = found or Caller(self.palaces[0], EVERYTHING, "anybody")
@@ -72,14 +74,14 @@ class OwnHost:
         return None
 
     async def _open(self, sent: str) -> Caller | None:
-        parts = split_key(sent)
-        if parts is None:
+        number = key_number(sent)
+        if number is None:
             return None
         for palace in self.palaces:
             async with palace.pool.connection() as conn:
-                kept = await find_key(conn, palace.place.tenant, parts[0])
+                kept = await find_key(conn, palace.place.tenant, number)
             if kept and is_secret(sent, kept.hash):
-                return Caller(palace, Access(tuple(kept.may_read), tuple(kept.may_write)), parts[0])
+                return Caller(palace, Access(tuple(kept.may_read), tuple(kept.may_write)), number)
         return None
 
     async def _are_keys(self) -> bool:
@@ -96,12 +98,14 @@ class OwnHost:
             raise HTTPException(429, f"more than {self._rate}; try again in {wait} s", {"Retry-After": str(wait)})
 
 
-def make_app(places: Sequence[Place], *, rate: str | None = None) -> FastAPI:
+def make_app(places: Sequence[Place], *, rate: str | None = None, needs_key: bool = False) -> FastAPI:
     """The application for some tenants of one database.
 
     Args:
         places: the tenants; migrated.
         rate: calls of one key, such as 100/second; None for any number.
+        needs_key: nobody gets in without a key, also where none exists any more; else the server is taken to listen
+            on loopback, and answers only to its names, so that no web page reaches it through a name of its own.
 
     Raises:
         DatabaseError: a tenant is not migrated.
@@ -109,7 +113,7 @@ def make_app(places: Sequence[Place], *, rate: str | None = None) -> FastAPI:
     unready = [place.tenant.schema for place in places if not place.tenant.migrated]
     if unready:
         raise DatabaseError(f"schema '{unready[0]}' is not migrated; expected rcll's columns; run rcll migrate")
-    host = OwnHost(rate)
+    host = OwnHost(rate, needs_key=needs_key)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:  # noqa: ARG001 - FastAPI passes it
@@ -124,6 +128,8 @@ def make_app(places: Sequence[Place], *, rate: str | None = None) -> FastAPI:
     app.include_router(build_router(host))
     _add_probes(app, host)
     app.add_exception_handler(RequestValidationError, _explain_fields)
+    if not needs_key:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "["])  # "[": [::1]
     app.add_middleware(Guard)
     return app
 

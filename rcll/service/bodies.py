@@ -39,7 +39,9 @@ def _filled(text: str) -> str:
 
 
 def _layer_number(value: Any) -> Any:
-    """'L2' and '2', as RCLL's clients say it."""
+    """'L2' and '2', as RCLL's clients say it; true is no layer."""
+    if isinstance(value, bool):
+        raise ValueError("is a truth value; expected a layer from 0 to 3")  # noqa: TRY004 - pydantic reports it
     found = re.fullmatch(r"\s*[lL]?([0-9])\s*", value) if isinstance(value, str) else None
     return int(found[1]) if found else value
 

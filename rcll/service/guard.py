@@ -38,54 +38,65 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, codes = time.perf_counter(), list[int]()
-
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                codes.append(message["status"])
-            await send(message)
-
+        began, exchange = time.perf_counter(), _Exchange(receive, send, self._max_body)
         try:
-            await self._answer(scope, receive, sent, codes)
+            await self._answer(scope, exchange)
         finally:
-            _log(scope, codes[0] if codes else 500, time.perf_counter() - began)
+            _log(scope, exchange.status or 500, time.perf_counter() - began)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, codes: list[int]) -> None:
+    async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
         try:
-            _check_length(_declared_length(scope), self._max_body)
+            exchange.check(_declared_length(scope))
             async with asyncio.timeout(self._seconds):
-                await self._app(scope, self._counted(receive), send)
+                await self._app(scope, exchange.receive, exchange.send)
         except _TooLargeError:
-            await _refuse(scope, receive, send, codes, 413, f"the body is over {self._max_body:,} bytes; send less")
+            pass  # said below, also where the application took it for a body that it cannot parse
         except TimeoutError:
-            await _refuse(scope, receive, send, codes, 503, f"no answer within {self._seconds:.0f} s; ask for less")
-
-    def _counted(self, receive: Receive) -> Receive:
-        n_bytes = 0
-
-        async def counted() -> Message:
-            nonlocal n_bytes
-            message = await receive()
-            n_bytes += len(message.get("body", b""))
-            _check_length(n_bytes, self._max_body)
-            return message
-
-        return counted
+            await exchange.refuse(scope, 503, f"no answer within {self._seconds:.0f} s; ask for less")
+        if exchange.is_too_large:
+            await exchange.refuse(scope, 413, f"the body is over {self._max_body:,} bytes; send less")
 
 
-def _check_length(n_bytes: int, most: int) -> None:
-    if n_bytes > most:
-        raise _TooLargeError
+class _Exchange:
+    """One request and its answer: counts what comes, and lets nothing of the application out once that was too much."""
+
+    def __init__(self, receive: Receive, send: Send, max_body: int) -> None:
+        self.status: int | None = None
+        self.is_too_large = False
+        self._receive, self._send, self._max_body, self._n_bytes = receive, send, max_body, 0
+
+    async def receive(self) -> Message:
+        """The next part of the body."""
+        message = await self._receive()
+        self._n_bytes += len(message.get("body", b""))
+        self.check(self._n_bytes)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """A part of the application's answer."""
+        if self.is_too_large and self.status is None:
+            return
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+    def check(self, n_bytes: int) -> None:
+        """Stop where the body is too large."""
+        if n_bytes > self._max_body:
+            self.is_too_large = True
+            raise _TooLargeError
+
+    async def refuse(self, scope: Scope, code: int, detail: str) -> None:
+        """Answer in place of the application, unless it has begun to."""
+        if self.status is None:
+            self.status = code
+            answer = JSONResponse({"detail": detail}, code, headers={"connection": "close"})
+            await answer(scope, self._receive, self._send)
 
 
 def _declared_length(scope: Scope) -> int:
     declared = dict(scope["headers"]).get(b"content-length", b"0")
     return int(declared) if declared.isdigit() else 0
-
-
-async def _refuse(scope: Scope, receive: Receive, send: Send, codes: list[int], code: int, detail: str) -> None:
-    if not codes:
-        await JSONResponse({"detail": detail}, code, headers={"connection": "close"})(scope, receive, send)
 
 
 def _log(scope: Scope, code: int, seconds: float) -> None:

@@ -10,8 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from rcll.service.bodies import Label, Name, Page, PageLimit, PageOffset, Text
 from rcll.service.host import CurrentCaller, require_bank, require_read, require_write
 from rcll.service.palace import Caller
+from rcll.store.closets import Closet
 from rcll.store.facets import registered_banks, unit_banks
 from rcll.store.links import LinkPage, page_closets, page_tunnels
+from rcll.walk.asked import MAX_SOURCES, create_closet, drop_closet
 from rcll.walk.bridge import BRIDGE_LIMIT, Bridged, add_tunnel, bridge_banks, remove_tunnel
 
 Relationship = Annotated[Text, StringConstraints(min_length=1, max_length=256, strip_whitespace=True)]
@@ -66,6 +68,21 @@ class BridgeRequest(BaseModel):
                 "expected one of them"
             )
         return self
+
+
+class ClosetRequest(BaseModel):
+    """Units of one bank to be summarised."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"bank_id": "team-a", "source_unit_ids": ["6f1f0a7e-3c0e-4a57-9f0e-0c8f6f3b8f10"]}]
+        }
+    )
+
+    bank_id: Name | None = Field(default=None, description="By default the bank of the first unit.")
+    source_unit_ids: list[UUID] = Field(min_length=1, max_length=MAX_SOURCES)
+    room: Label | None = Field(default=None, description="By default where most of its units are.")
+    hall: Label | None = Field(default=None, description="Likewise.")
 
 
 class BridgeAnswer(BaseModel):
@@ -149,6 +166,47 @@ async def closets(
             offset=offset,
         )
     return found._asdict() | {"limit": limit, "offset": offset}
+
+
+@link_routes.post("/closets", status_code=201, tags=["closets"])
+async def make_closet(body: ClosetRequest, caller: CurrentCaller) -> dict[str, Any]:
+    """Summarise units of one bank; no run regroups or drops what comes of it."""
+    units = [str(unit_id) for unit_id in dict.fromkeys(body.source_unit_ids)]
+    async with caller.palace.pool.connection() as conn:
+        stands_in = await unit_banks(conn, caller.palace.place.tenant, units)
+    bank = body.bank_id or stands_in.get(units[0])
+    if bank is None:
+        raise HTTPException(404, f"there is no unit '{units[0]}'")
+    require_write(caller, bank)
+    await require_bank(caller, bank)
+    _check_members(units, stands_in, bank)
+    made = await run_in_threadpool(create_closet, caller.palace.place, bank, units, room=body.room, hall=body.hall)
+    return _shown_closet(made)
+
+
+@link_routes.delete("/closets/{closet_id}", status_code=204, response_class=Response, tags=["closets"])
+async def delete_closet(closet_id: UUID, caller: CurrentCaller) -> None:
+    """Drop a closet for good; its units stay."""
+    async with caller.palace.pool.connection() as conn:
+        found = await page_closets(conn, caller.palace.place.tenant, readable=None, closet_id=str(closet_id), limit=1)
+    bank = found.items[0]["bank_id"] if found.items else None
+    if bank is None or not caller.access.reads(bank):
+        raise HTTPException(404, f"there is no closet '{closet_id}'; see GET /closets")
+    require_write(caller, bank)
+    await run_in_threadpool(drop_closet, caller.palace.place, str(closet_id))
+
+
+def _check_members(units: list[str], stands_in: dict[str, str], bank: str) -> None:
+    for unit_id in units:
+        if unit_id not in stands_in:
+            raise HTTPException(404, f"bank '{bank[:64]}' has no unit '{unit_id}'")
+        if stands_in[unit_id] != bank:
+            raise HTTPException(422, f"unit '{unit_id}' stands in another bank; expected units of one bank")
+
+
+def _shown_closet(closet: Closet) -> dict[str, Any]:
+    row = closet._asdict()
+    return {"id": row.pop("closet_id"), "source_unit_ids": row.pop("unit_ids"), **row}
 
 
 async def _readable(caller: Caller) -> list[str]:
