@@ -1,5 +1,6 @@
 """The label half of a walk in small: one proposal for all units, planned and applied on a real database."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,22 @@ class Walk:
         plan_labels(units, labels.select(LABELS.names()), PlanParams(rules)).write_parquet(folder / "plan.parquet")
         return read_changes([folder / "plan.parquet"])
 
-    def apply(self, changes: pl.DataFrame, *, rules: str = "T", limits: LoadLimits = NO_LIMITS) -> tuple[str, Loaded]:
-        """Write the changes; returns the run's id and what came of it."""
+    def apply(
+        self,
+        changes: pl.DataFrame,
+        *,
+        rules: str = "T",
+        limits: LoadLimits = NO_LIMITS,
+        gate: Callable[[], object] | None = None,
+    ) -> tuple[str, Loaded]:
+        """Write the changes, each transaction through the gate; returns the run's id and what came of it."""
         with self.database.connect() as conn:
             run_id = start_run(conn, self.tenant, kind="reorganize", taxonomy_hash=rules, parameters={})
         banks = sorted({*BANKS, *changes["bank_id"]})
         with hold_banks(self.database, self.tenant, banks, run_id) as lease:
-            loaded = apply_changes(self.database, self.tenant, changes, lease, taxonomy_hash=rules, limits=limits)
+            loaded = apply_changes(
+                self.database, self.tenant, changes, lease, taxonomy_hash=rules, limits=limits, gate=gate
+            )
         with self.database.connect() as conn:
             summary = {"loaded": {"n_written": loaded.n_written}}
             finish_run(conn, self.tenant, run_id, status="done", summary=summary)

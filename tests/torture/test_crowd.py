@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,20 +60,22 @@ def test_crowd_at_work_while_a_run_is_undone(walk, counts):
 
 
 def test_two_runs_at_once(packed, clone, tmp_path, counts):
-    """Two programs over the same banks: one does the work, the other is told and exits 4."""
+    """While one run works on the banks, a second program is told and exits 4; the first does it all."""
     database = clone(packed)
-    migrated(database)
-    slow = Job(database.url, tmp_path / "a", str(counts.n_units / 3))
-    slow.wait_for("begun")
-    slow.wait_for("loading")
-    time.sleep(0.5)
-    second = Job(database.url, tmp_path / "b")
-    code, err = second.end()
-    assert code == 4
-    assert err.startswith("error: bank 'alice' is in use by")
-    code, err = slow.end()
-    assert code == 0, err
-    walk = Walk(database, migrated(database), tmp_path / "c")
+    walk = Walk(database, migrated(database), tmp_path / "a")
+    changes = walk.plan()
+    go_on = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(walk.apply, changes, gate=go_on.wait)
+        try:
+            while not walk.rows("SELECT FROM rcll_leases WHERE expires_at > clock_timestamp()"):
+                time.sleep(0.05)
+            code, err = Job(database.url, tmp_path / "b").end()
+        finally:
+            go_on.set()
+        assert code == 4
+        assert err.startswith("error: bank 'alice' is in use by")
+        assert first.result()[1].n_written == counts.n_units
     assert_finished(walk)
 
 
