@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.calls import recall, retain
 
-UNKNOWN = str(uuid.uuid4())
+UNKNOWN = str(uuid.UUID(int=9))
 JSON = {"content-type": "application/json"}
 
 
