@@ -1,9 +1,11 @@
 """The loader as a guest: HOT updates, short transactions, no session state, and a word on what slows it down."""
 
+import struct
 import threading
 import time
 
 import pytest
+from psycopg.pq import PGconn
 
 from rcll.store.connect import Database
 from rcll.store.embedded import EmbeddedServer
@@ -80,8 +82,8 @@ def test_old_snapshot_is_named_with_the_number(walk):
     assert "(nightly dump), open for" in note
 
 
-def test_prepared_transaction_is_named(bare_home, tmp_path):
-    """A transaction that was prepared and forgotten is named as well."""
+def test_forgotten_transactions_and_standbys_are_named(bare_home, tmp_path):
+    """A transaction that was prepared and forgotten is named as well, and the slot of a standby that is gone."""
     with EmbeddedServer(bare_home) as server, Database(server.url(), is_embedded=True).connect() as conn:
         conn.execute("ALTER SYSTEM SET max_prepared_transactions = 2")
     with EmbeddedServer(bare_home) as server:
@@ -92,6 +94,27 @@ def test_prepared_transaction_is_named(bare_home, tmp_path):
             conn.execute("BEGIN; CREATE TABLE forgotten (); PREPARE TRANSACTION 'forgotten by somebody'")
         assert "prepared transaction forgotten by somebody, open for" in walk.run()[1].notes[0]
         walk.do("ROLLBACK PREPARED 'forgotten by somebody'")
+        with database.connect() as conn:
+            _leave_slot(conn, "lost_standby")
+        (note,) = walk.run("api", rules="U")[1].notes
+        assert "% of 300 updates were HOT" in note
+        assert "in the way: replication slot lost_standby" in note
+
+
+def _leave_slot(conn, name):
+    """Do what a standby with hot_standby_feedback leaves when it goes for good: a slot that holds an old xmin."""
+    conn.execute("SELECT pg_create_physical_replication_slot(%s, true)", [name])
+    (start,) = conn.execute("SELECT restart_lsn::text FROM pg_replication_slots").fetchone()
+    (xid,) = conn.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+    standby = PGconn.connect(f"{conn.info.dsn} replication=true".encode())
+    standby.exec_(f"START_REPLICATION SLOT {name} PHYSICAL {start}".encode())
+    # https://www.postgresql.org/docs/current/protocol-replication.html, "Hot standby feedback message"
+    standby.put_copy_data(b"h" + struct.pack("!qIIII", 0, xid, 0, 0, 0))
+    standby.flush()
+    while conn.execute("SELECT xmin FROM pg_replication_slots").fetchone() == (None,):
+        time.sleep(0.02)
+    standby.finish()
+    conn.execute("DO $$ BEGIN FOR i IN 1..1100 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$")
 
 
 def test_index_on_a_label_is_named(walk):
