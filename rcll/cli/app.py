@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rcll import __version__
-from rcll.cli import analyst, closets, data, demo, label, look, serve, taxonomy, tunnels, undo, walk
+from rcll.cli import analyst, backfill, closets, data, demo, label, look, serve, taxonomy, tunnels, undo, walk
 from rcll.cli.output import Notices
 from rcll.errors import RcllError
 from rcll.progress import notices
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for group in (demo, walk, undo, look, closets, tunnels, label, data, taxonomy, analyst, serve):
+for group in (demo, walk, backfill, undo, look, closets, tunnels, label, data, taxonomy, analyst, serve):
     group.register(app)
 
 

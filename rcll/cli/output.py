@@ -12,7 +12,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -127,18 +137,27 @@ def use_closets(*, archive_sources: bool, max_calls: int | None, max_tokens: int
 @contextmanager
 def progress_bars() -> Generator[None]:
     """Draw a bar for every stage that reports; nothing where standard error is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
-        handler = _Bars(bars)
-        progress.logger.addHandler(handler)
-        progress.logger.setLevel(logging.DEBUG)
-        progress.logger.propagate = False  # the bars say it; Prefect's console handler would repeat it
-        try:
-            yield
-        finally:
-            progress.logger.removeHandler(handler)
-            progress.logger.setLevel(logging.NOTSET)
-            progress.logger.propagate = True
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with (
+        Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars,
+        progress.listen(_Bars(bars)),  # the bars say it; Prefect's console handler would repeat it
+    ):
+        yield
+
+
+class _Rate(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: Task) -> Text:
+        """Draw the number."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s", style="dim")
 
 
 class Notices(logging.Handler):

@@ -68,7 +68,7 @@ def apply(
         for place, each in zip(places, plans, strict=True):
             check_plan(place, each)
         refuse_busy_banks([(place, each.banks) for place, each in zip(places, plans, strict=True)])
-        summaries = run_in_prefect("apply", plan_id=plan)
+        summaries = run_in_prefect("reorganize", "apply", plan_id=plan)
     show_and_end(summaries, json=json)
 
 

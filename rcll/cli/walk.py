@@ -1,6 +1,8 @@
 """Commands that walk the data: migrate, plan, reorganize."""
 
 import logging
+import os
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 import typer
@@ -27,7 +29,9 @@ from rcll.cli.output import (
     use_rules,
 )
 from rcll.errors import InputError
+from rcll.logs import log_to_stderr
 from rcll.prefect_env import prepare_prefect
+from rcll.prefect_server import check_api, find_api, start_server
 from rcll.settings import load_settings
 
 #: Counts of a run's closets and what they are called; the first are shown even where they are 0.
@@ -163,14 +167,25 @@ def run_flow(*, banks: list[str] | None, schemas: list[str] | None, **parameters
         chosen = places_of(places, banks)
         if not parameters.get("dry_run"):
             refuse_busy_banks(chosen)
-        return run_in_prefect("reorganize", banks=banks, schemas=schemas, **parameters)
+        return run_in_prefect("reorganize", "reorganize", banks=banks, schemas=schemas, **parameters)
 
 
-def run_in_prefect(name: str, **parameters: Any) -> list[dict[str, Any]]:
-    """Run the flow of that name of flows.reorganize in this process; the environment is prepared."""
-    with err.status("starting Prefect"), progress_bars():
-        from flows import reorganize as flows
+def run_in_prefect(module: str, name: str, **parameters: Any) -> list[dict[str, Any]]:
+    """Run a flow of flows.<module> in this process; the environment is prepared.
 
+    Raises:
+        Unreachable: PREFECT_API_URL names no Prefect API.
+    """
+    log_to_stderr(load_settings().log_format)
+    with err.status("starting Prefect"):
+        api = find_api()
+        if api:
+            check_api(api)
+            err.print(f"Prefect API: {api.rpartition('@')[2]}", style="dim")
+        else:
+            os.environ["PREFECT_API_URL"] = start_server()
+        flows = import_module(f"flows.{module}")
+    with progress_bars():
         try:
             summaries: Any = getattr(flows, name)(**parameters)  # a state only on request
         finally:
@@ -203,7 +218,7 @@ def show_summary(summary: dict[str, Any]) -> None:
         rows = [(name, before.get(name, 0), after.get(name, 0)) for name in names]
         print_table(f"units per {field}", (field, "before", "after"), rows)
     _show_writes(summary)
-    for warning in labels["quality"]["warnings"]:
+    for warning in labels.get("quality", {}).get("warnings", ()):
         out.print(f"warning: {warning}", markup=False, style="yellow")
     seconds = ", ".join(f"{stage} {value:.1f} s" for stage, value in summary["seconds"].items())
     out.print(f"time: {seconds}")
@@ -225,14 +240,14 @@ def _show_writes(summary: dict[str, Any]) -> None:
     else:
         out.print(f"labels: {labels['n_to_write']:,} units to write, {labels['n_to_record']:,} more to record")
     out.print(f"explicit: {labels['n_explicit']:,} units with a label that somebody set, kept")
-    for hint in summary["hints"]:
+    for hint in summary.get("hints", ()):
         out.print(f"  {hint}", markup=False)
     if any((restored := summary.get("restored") or {}).values()):
         out.print(
             f"asked for: {restored['n_tunnels']} tunnels and {restored['n_closets']} closets came back; "
             f"{restored['n_waiting']} wait for a unit that is gone or reads differently"
         )
-    skipped = labels["skipped"] | (loaded or {}).get("skipped", {})
+    skipped = labels.get("skipped", {}) | (loaded or {}).get("skipped", {})
     out.print("skipped: " + (", ".join(f"{n:,} {why}" for why, n in skipped.items()) or "0"))
     if closets := summary.get("closets"):
         _show_closets(closets)
