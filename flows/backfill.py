@@ -15,6 +15,7 @@ from prefect import flow
 from pydantic import Field
 from upath import UPath
 
+from flows.artifacts import publish
 from flows.engine import HOOKS, choose_runner, flow_run_id
 from flows.meter import Meter, metered
 from flows.steps import file_missed, file_pages, load, migrate_schema
@@ -43,16 +44,22 @@ class Options:
 
 @flow(name="backfill", task_runner=choose_runner(), **HOOKS)
 def backfill(
-    banks: Annotated[list[str] | None, Field(description="Banks to work on; empty means all.")] = None,
-    schemas: Annotated[list[str] | None, Field(description="PostgreSQL schemas (tenants); empty means all.")] = None,
-    rate: Annotated[float | None, Field(description="Units written in a second at most.", gt=0)] = None,
-    pauses: Annotated[
-        list[str] | None, Field(description='Times of day in which nothing is written, e.g. "22:00-06:00".')
-    ] = None,
-    pages: Annotated[int, Field(description="Heap pages of one task; 10,000 are some 80,000 units.", ge=1)] = 10_000,
-    dry_run: Annotated[bool, Field(description="Only the estimate; nothing in the database changes.")] = False,
+    banks: list[str] | None = None,
+    schemas: list[str] | None = None,
+    rate: Annotated[float | None, Field(gt=0)] = None,
+    pauses: list[str] | None = None,
+    pages: Annotated[int, Field(ge=1)] = 10_000,
+    dry_run: bool = False,
 ) -> list[dict[str, Any]]:
     """File every unit of large legacy banks, range of pages by range of pages.
+
+    Args:
+        banks: Banks to work on; empty means all.
+        schemas: PostgreSQL schemas (tenants); empty means all.
+        rate: Units written in a second at most.
+        pauses: Times of day in which nothing is written, e.g. "22:00-06:00".
+        pages: Heap pages of one task; 10,000 are some 80,000 units.
+        dry_run: Only the estimate; nothing in the database changes.
 
     Returns:
         One summary per tenant; ``status`` is done, partial (stopped, or rows locked all the while) or estimated.
@@ -79,7 +86,9 @@ def _backfill_tenant(place: Place, options: Options, banks: list[str] | None, *,
         except Stopped as stopped:
             run.status = "partial"
             run.summary["stopped"] = str(stopped)
-    return found | {"status": run.status, "run_id": str(run.run_id), "migrations": applied} | run.summary
+    summary = found | {"status": run.status, "run_id": str(run.run_id), "migrations": applied} | run.summary
+    publish("backfill", migrated, summary)
+    return summary
 
 
 def _file_table(place: Place, options: Options, banks: list[str] | None, run: OpenRun, guess: Estimate) -> None:

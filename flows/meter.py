@@ -3,11 +3,12 @@
 import logging
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
+from flows.artifacts import API_ERRORS
 from rcll.progress import listen, report
 
 logger = logging.getLogger("rcll.flows")
@@ -49,7 +50,8 @@ class Meter(logging.Handler):
             return
         self._updated_at = time.monotonic()
         share = min(100.0, 100 * done / self._total)
-        update_progress_artifact(self._artifact, progress=round(share, 1), description=self._words())
+        with suppress(*API_ERRORS):  # the next one may come through
+            update_progress_artifact(self._artifact, progress=round(share, 1), description=self._words())
         logger.info("%s", self._words(), extra={"stage": self._stage})
 
     def _words(self) -> str:

@@ -8,12 +8,12 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from prefect import flow
-from pydantic import Field
 from upath import UPath
 
+from flows.artifacts import publish
 from flows.engine import HOOKS, choose_runner, flow_run_id
 from flows.steps import condense, dig, extract, label, link, load, migrate_schema, renew, restore
 from rcll.progress import report
@@ -66,12 +66,18 @@ class Timings:
 
 @flow(name="reorganize", task_runner=choose_runner(), **HOOKS)
 def reorganize(
-    banks: Annotated[list[str] | None, Field(description="Banks to work on; empty means all.")] = None,
-    schemas: Annotated[list[str] | None, Field(description="PostgreSQL schemas (tenants); empty means all.")] = None,
-    only: Annotated[Stage | None, Field(description="One stage instead of all three.")] = None,
-    dry_run: Annotated[bool, Field(description="Plan only; nothing in the database changes.")] = False,
+    banks: list[str] | None = None,
+    schemas: list[str] | None = None,
+    only: Stage | None = None,
+    dry_run: bool = False,
 ) -> list[dict[str, Any]]:
     """File every unit, condense oversized rooms, dig tunnels.
+
+    Args:
+        banks: Banks to work on; empty means all.
+        schemas: PostgreSQL schemas (tenants); empty means all.
+        only: One stage instead of all three.
+        dry_run: Plan only; nothing in the database changes.
 
     Returns:
         One summary per tenant; ``status`` is done, partial or planned.
@@ -83,8 +89,11 @@ def reorganize(
 
 
 @flow(name="apply", task_runner=choose_runner(), **HOOKS)
-def apply(plan_id: Annotated[str, Field(description="Id that rcll plan printed.")]) -> list[dict[str, Any]]:
+def apply(plan_id: str) -> list[dict[str, Any]]:
     """Write what a stored plan says, and nothing else; what has changed since is skipped and counted.
+
+    Args:
+        plan_id: id that rcll plan printed.
 
     Returns:
         One summary per tenant, as that of :func:`reorganize`.
@@ -101,7 +110,9 @@ def apply(plan_id: Annotated[str, Field(description="Id that rcll plan printed."
 
 def _reorganize_tenant(place: Place, options: Options) -> dict[str, Any]:
     walk = _plan_walk if options.dry_run else _write_walk
-    return {"schema": place.tenant.schema, "kind": place.tenant.kind} | walk(place, options)
+    summary = {"schema": place.tenant.schema, "kind": place.tenant.kind} | walk(place, options)
+    publish("plan" if options.dry_run else "reorganize", place, summary)
+    return summary
 
 
 def _plan_walk(place: Place, options: Options) -> dict[str, Any]:

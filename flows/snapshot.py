@@ -25,14 +25,22 @@ def export(schema: str, banks: list[str] | None, target: str, texts: bool, embed
 
 @flow(name="snapshot")
 def snapshot(
-    target: Annotated[str | None, Field(description="Folder or store; empty means storage/snapshots.")] = None,
-    banks: Annotated[list[str] | None, Field(description="Banks; empty means all.")] = None,
-    schemas: Annotated[list[str] | None, Field(description="PostgreSQL schemas (tenants); empty means all.")] = None,
-    texts: Annotated[bool, Field(description="Take texts of memories along.")] = True,
-    embeddings: Annotated[bool, Field(description="Take vectors along.")] = True,
-    keep: Annotated[int | None, Field(description="Prune to this many snapshots; empty keeps all.", ge=1)] = None,
+    target: str | None = None,
+    banks: list[str] | None = None,
+    schemas: list[str] | None = None,
+    texts: bool = True,
+    embeddings: bool = True,
+    keep: Annotated[int | None, Field(ge=1)] = None,
 ) -> list[dict[str, Any]]:
     """Write a snapshot of every tenant.
+
+    Args:
+        target: Folder or store; empty means storage/snapshots.
+        banks: Banks; empty means all.
+        schemas: PostgreSQL schemas (tenants); empty means all.
+        texts: Take texts of memories along.
+        embeddings: Take vectors along.
+        keep: Prune to this many snapshots; empty keeps all.
 
     Returns:
         One summary per tenant: path, tables, seconds, longest_hold.

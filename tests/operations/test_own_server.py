@@ -25,7 +25,7 @@ time.sleep(600)
 
 
 def test_server_ends_when_its_command_is_killed(tmp_path):
-    """kill -9 of the command leaves no server behind; its files are for the owner's eyes."""
+    """Kill -9 of the command leaves no server behind; its files are for the owner's eyes."""
     program = _PROGRAM.format(home=str(tmp_path / "home"))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"NO_PROXY": "127.0.0.1"}

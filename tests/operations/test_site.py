@@ -91,7 +91,7 @@ def _second_run_at_the_same_time_is_refused_and_the_first_can_be_stopped(site):
 
 
 def _killed_run_is_closed_and_the_next_goes_on(site):
-    """kill -9 of the flow's process: Prefect sees a crash, the hook frees the banks, the next run does the rest."""
+    """Kill -9 of the flow's process: Prefect sees a crash, the hook frees the banks, the next run does the rest."""
     flow_run = _begin_slow_backfill(site)
     pid = _process_of(flow_run)
     assert pid
