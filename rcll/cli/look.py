@@ -97,8 +97,9 @@ def runs(
         (r["run_id"][:8], r["schema"], r["kind"], r["status"], f"{r['started_at']:%Y-%m-%d %H:%M:%S}", _written(r))
         for r in found
     ]
-    print_table("runs", columns, rows)
-    if not found:
+    if found:
+        print_table("runs", columns, rows)
+    else:
         out.print("no run yet; rcll plan shows what one would do")
 
 
