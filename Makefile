@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Each process has an embedded server of its own; more than four only wait for the longest test.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup demo lint format test test-unit test-hindsight test-readme torture torture-sample clean
+.PHONY: setup demo lint format test test-unit test-hindsight test-readme test-operations torture torture-sample clean
 
 setup: .venv/.rcll
 
@@ -55,6 +55,9 @@ torture: .venv/.hindsight          ## kills, crowds, stopped holders, full disks
 
 torture-sample: .venv/.hindsight   ## a seeded sample of it (RCLL_SEED), in three minutes
 	$(BIN)/pytest tests/torture
+
+test-operations: .venv/.dev        ## Prefect server, worker, clock, kills, Dask workers, on loopback
+	$(BIN)/pytest tests/operations --timeout=1200
 
 clean:
 	rm -rf .venv .rcll .pytest_cache .ruff_cache .hypothesis .import_linter_cache

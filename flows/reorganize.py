@@ -16,6 +16,7 @@ from upath import UPath
 from flows.artifacts import publish
 from flows.engine import HOOKS, choose_runner, flow_run_id
 from flows.steps import condense, dig, extract, label, link, load, migrate_schema, renew, restore
+from flows.workers import check_workers
 from rcll.progress import report
 from rcll.settings import load_settings
 from rcll.store.explicit import Kind
@@ -83,6 +84,7 @@ def reorganize(
         One summary per tenant; ``status`` is done, partial or planned.
     """
     with open_places(schemas or ()) as places:
+        check_workers()
         return [
             _reorganize_tenant(place, Options(held, only, dry_run)) for place, held in places_of(places, banks or None)
         ]
@@ -102,6 +104,7 @@ def apply(plan_id: str) -> list[dict[str, Any]]:
     with open_places([plan.fingerprint.schema for plan in plans]) as places:
         for place, plan in zip(places, plans, strict=True):
             check_plan(place, plan)
+        check_workers()
         return [
             _reorganize_tenant(place, Options(plan.banks, plan.only, dry_run=False, plan=plan.plan_id))
             for place, plan in zip(places, plans, strict=True)

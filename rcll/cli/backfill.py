@@ -44,6 +44,7 @@ def backfill(
         ),
     ] = None,
     batch: Batch = None,
+    pages: Annotated[int, typer.Option("--pages", min=1, help="Heap pages of one task.")] = 10_000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much there is to do.")] = False,
     taxonomy: TaxonomyFile = None,
     layers: Layers = False,
@@ -77,7 +78,8 @@ def backfill(
         refuse_busy_banks(chosen)
         if not json:
             _show_estimates([_estimate(place, banks) for place, banks in chosen])
-        summaries = run_in_prefect("backfill", "backfill", banks=bank, schemas=schema, rate=rate, pauses=pause)
+        asked = {"banks": bank, "schemas": schema, "rate": rate, "pauses": pause, "pages": pages}
+        summaries = run_in_prefect("backfill", "backfill", **asked)
     show_and_end(summaries, json=json)
 
 

@@ -1,0 +1,75 @@
+"""What a process sees of a run's surroundings: two that shall work on one run must see the same."""
+
+from typing import Any
+
+from upath import UPath
+
+from rcll import __version__
+from rcll.errors import RcllError
+from rcll.settings import Settings, load_settings
+from rcll.store.ledger import database_identity
+from rcll.store.parts import storage_path
+from rcll.taxonomy import load_taxonomy
+from rcll.walk.labels import labelling_hash
+from rcll.walk.place import open_places
+
+#: Settings that decide what a step computes; addresses, folders and secrets are not among them.
+_DECIDING = (
+    *("closet_threshold", "summary_model", "max_calls", "max_tokens", "embed_model"),
+    *("tunnel_pairs", "private", "tunnels_per_unit", "archive_sources"),
+)
+
+
+def surroundings(mark: str) -> dict[str, str]:
+    """Describe them, by what a user would have to correct.
+
+    Args:
+        mark: name of a file under RCLL_STORAGE that the flow has written.
+    """
+    try:
+        settings = load_settings()
+        return {
+            "rcll": __version__,
+            "RCLL_STORAGE": _storage(settings, mark),
+            "RCLL_TAXONOMY and RCLL_LAYERS": _rules(settings),
+            **{f"RCLL_{name.upper()}": str(getattr(settings, name)) for name in _DECIDING},
+            "RCLL_DATABASE_URL": _database(),
+        }
+    except RcllError as error:
+        return {"settings": str(error)}
+
+
+def first_difference(ours: dict[str, str], theirs: dict[str, Any]) -> str | None:
+    """What the other process sees otherwise, as a line; None where nothing is."""
+    for name in [*ours, *(set(theirs) - set(ours))]:
+        if ours.get(name) != theirs.get(name):
+            return f"{name} is {theirs.get(name, 'unknown')} there and {ours.get(name, 'unknown')} here"
+    return None
+
+
+def write_mark(settings: Settings, name: str) -> UPath:
+    """Leave a file that the others look for."""
+    path = storage_path(settings) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(name)
+    return path
+
+
+def _storage(settings: Settings, mark: str) -> str:
+    try:
+        (storage_path(settings) / mark).read_text()
+    except (OSError, ValueError) as error:
+        return f"a place without the flow's files ({type(error).__name__})"
+    return "the flow's"
+
+
+def _rules(settings: Settings) -> str:
+    return f"rules {labelling_hash(load_taxonomy(settings.taxonomy), use_layers=settings.layers)[:12]}"
+
+
+def _database() -> str:
+    with open_places() as places:
+        if not places:
+            return "a database without memories"
+        with places[0].database.connect() as conn:
+            return " ".join(database_identity(conn))
