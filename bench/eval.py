@@ -1,6 +1,6 @@
 """Quality of a taxonomy on labelled lines: ``python -m bench.eval FILE.jsonl [--taxonomy T.toml] [--wrong N]``.
 
-Each line holds text, room and hall, and may hold layer and id.
+Each line holds text, room and hall, and may hold layer, id and kind, by which it is then shown too.
 """
 
 import argparse
@@ -30,16 +30,23 @@ def main() -> None:
         truth = truth.with_columns(pl.col("id").cast(pl.String).alias("unit_id"))
         labels = classify_units(truth.select("unit_id", "text"), taxonomy, ClassifyParams(use_layers=True))
         show(path.name, evaluate_labels(labels, truth), per_label=args.per_label)
+        for kind in truth["kind"].unique().sort() if "kind" in truth.columns else ():
+            part = truth.filter(pl.col("kind") == kind)
+            show_line(f"{path.name} {kind}", evaluate_labels(labels.join(part, on="unit_id", how="semi"), part))
         if args.wrong:
             show_wrong(labels, truth, args.wrong, args.only)
 
 
-def show(name: str, result: Evaluation, *, per_label: bool) -> None:
+def show_line(name: str, result: Evaluation) -> None:
     layer = "-" if result.layer_exact is None else f"{result.layer_exact:.3f} (near {result.layer_near:.3f})"
     print(
         f"\n{name}: n={result.n_units}  room {result.room.accuracy:.3f} (F1 {result.room.macro_f1:.3f})  "
         f"hall {result.hall.accuracy:.3f} (F1 {result.hall.macro_f1:.3f})  both {result.both:.3f}  layer {layer}"
     )
+
+
+def show(name: str, result: Evaluation, *, per_label: bool) -> None:
+    show_line(name, result)
     with pl.Config(tbl_rows=200, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         print(result.languages)
         for dimension, agreement in (("room", result.room), ("hall", result.hall)):

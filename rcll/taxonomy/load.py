@@ -18,9 +18,10 @@ from rcll.taxonomy.normalise import MAX_CHARS
 PACKS = ("en", "de", "fr", "es", "ru", "zh")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_RULE_KEYS = {"id", "room", "hall", "layer", "pattern", "unless", "within", "tier", "hits", "misses"}
+_RULE_KEYS = {"id", "room", "hall", "layer", "pattern", "unless", "within", "times", "tier", "hits", "misses"}
 _FILE_KEYS = {"language", "extends", "place", "words", "rules"}
 _MAX_LAYER = 3
+_MAX_TIMES = 20
 
 
 class TaxonomyFile:
@@ -60,18 +61,24 @@ class TaxonomyFile:
         if not isinstance(rules, list) or not rules:
             self._find(0, "no rules; expected rules = [ { id = ..., room = ..., pattern = ..., hits = [...] }, ]")
             return
-        words = content.get("words", {})
-        if not isinstance(words, dict) or not all(isinstance(v, str) for v in words.values()):
-            self._find(self._line_of("words"), "words must be strings: words.VERBS = 'run|stop'")
-            words = {}
-        try:
-            words = translate_words(words)
-        except PatternError as error:
-            self._find(self._line_of("words"), str(error))
-            words = {}
+        words = self._words(content.get("words", {}))
         seen: dict[str, int] = {}
         for position, raw in enumerate(rules):
             self._rule(raw, position, language, words, seen)
+
+    def _words(self, given: Any) -> dict[str, str]:
+        words = {name: _one_pattern(value) for name, value in given.items()} if isinstance(given, dict) else {"": None}
+        sound = {name: value for name, value in words.items() if value is not None}
+        if len(sound) < len(words):
+            self._find(
+                self._line_of("words"), "words must be patterns or lists of them: words.VERBS = ['run|stop', 'open']"
+            )
+            return {}
+        try:
+            return translate_words(sound)
+        except PatternError as error:
+            self._find(self._line_of("words"), str(error))
+            return {}
 
     def _rule(
         self, raw: Any, position: int, language: str | None, words: Mapping[str, str], seen: dict[str, int]
@@ -99,6 +106,7 @@ class TaxonomyFile:
                     pattern=translate(raw["pattern"], words),
                     unless=translate(raw["unless"], words) if "unless" in raw else None,
                     within=raw.get("within"),
+                    times=raw.get("times", 1),
                     tier=raw.get("tier", "word"),
                     language=language,
                     hits=tuple(raw["hits"]),
@@ -118,6 +126,13 @@ class TaxonomyFile:
     def _line_of_rule(self, name: str, nth: int) -> int:
         lines = self._rule_lines.get(name, [])
         return lines[nth - 1] if nth <= len(lines) else 0
+
+
+def _one_pattern(value: Any) -> str | None:
+    """Return a named pattern as one, whether it is given whole or as a list of alternatives; None if neither."""
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return "|".join(value)
+    return value if isinstance(value, str) else None
 
 
 def _lines_by_rule(lines: list[str]) -> dict[str, list[int]]:
@@ -143,6 +158,8 @@ def _problems(raw: Mapping[str, Any]) -> Iterator[str]:
         yield f"layer {raw['layer']!r}; expected 0, 1, 2 or 3"
     if not _is_number(raw.get("within", 1), 1, MAX_CHARS):
         yield f"within {raw['within']!r}; expected a number of characters from 1 to {MAX_CHARS}"
+    if not _is_number(raw.get("times", 1), 1, _MAX_TIMES):
+        yield f"times {raw['times']!r}; expected how often the pattern must be found, 1 to {_MAX_TIMES}"
     if raw.get("tier", "word") not in TIERS:
         yield f"tier {raw['tier']!r}; expected one of {', '.join(TIERS)}"
     yield from _text_problems(raw)

@@ -6,6 +6,7 @@ match (``rcll.taxonomy.candidates``), and each rule, in order, is tried on those
 taken. Most rules are tried on few texts, and most texts against one or two rules.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -42,9 +43,17 @@ def head_of(line: str, within: int | None) -> str:
 
 def find_in_python(rule: Rule, line: str) -> re.Match[str] | None:
     """Return where the rule matches a normalised text, None where it does not or is blocked."""
-    found = python(rule.pattern).search(head_of(line, rule.within))
+    found = _nth(python(rule.pattern), head_of(line, rule.within), rule.times)
     is_blocked = found is not None and rule.unless is not None and python(rule.unless).search(line)
     return None if is_blocked else found
+
+
+def _nth(pattern: re.Pattern[str], text: str, times: int) -> re.Match[str] | None:
+    """Return the first match of a pattern that is found so often, None if it is not."""
+    if times == 1:
+        return pattern.search(text)
+    found = list(itertools.islice(pattern.finditer(text), times))
+    return found[0] if len(found) == times else None
 
 
 def first_in_python(rules: Sequence[Rule], line: str) -> int:
@@ -55,10 +64,14 @@ def first_in_python(rules: Sequence[Rule], line: str) -> int:
 def matches(rule: Rule, lines: pl.Series) -> pl.Series:
     """Tell which of the normalised texts the rule matches."""
     seen = lines if rule.within is None else lines.str.extract(rf"\A{head_pattern(rule.within)}", 0)
-    hit = seen.str.contains(rust(rule.pattern))
+    hit = seen.str.contains(rust(rule.pattern)) if rule.times == 1 else _count(rule, seen) >= rule.times
     if rule.unless is None or not hit.any():
         return hit
     return hit & ~lines.str.contains(rust(rule.unless))
+
+
+def _count(rule: Rule, lines: pl.Series) -> pl.Series:
+    return lines.str.count_matches(rust(rule.pattern))
 
 
 class Program:

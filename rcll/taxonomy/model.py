@@ -31,6 +31,7 @@ class Rule:
         pattern: in the common form of Rust and Python (``rcll.taxonomy.dialect``), tokens replaced.
         unless: blocks the rule wherever it is found in the text.
         within: the rule sees only this many characters, to the end of the word that stands there.
+        times: the rule fires where the pattern is found so often, matches not overlapping.
         language: code of the texts that see the rule, None for all.
         source: the pattern as the file has it.
     """
@@ -41,6 +42,7 @@ class Rule:
     pattern: str
     unless: str | None = None
     within: int | None = None
+    times: int = 1
     tier: Tier = "word"
     language: str | None = None
     hits: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ class Taxonomy:
     @cached_property
     def hash(self) -> str:
         """32 hex characters that change with anything that can change a label."""
-        seen = [(r.id, r.dimension, r.label, r.pattern, r.unless, r.within, r.tier, r.language) for r in self.rules]
+        seen = [(r.id, r.dimension, r.label, r.pattern, r.unless, r.within, r.times, r.tier, r.language) for r in self.rules]
         text = json.dumps([NORMALISER_VERSION, len(self.before), len(self.after), seen])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
