@@ -35,7 +35,7 @@ def main() -> None:
     for side in sides:
         is_open = np.ones(len(lines), np.bool_)
         for rule in side:
-            tried = candidates.of(number, is_open)
+            tried = candidates.of(number, is_open, rule.times)
             some = lines[pl.Series(tried)]
             start = time.process_time()
             hit = matches(rule, some).to_numpy()

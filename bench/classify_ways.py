@@ -1,6 +1,7 @@
 """Other ways to find the first rule that matches, to compare the engine with. Each is fn(lines) -> indices by side."""
 
 # ruff: noqa: SLF001 - the naive twin goes through the same tables as the engine
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable
@@ -15,20 +16,25 @@ from rcll.taxonomy.dialect import either, rust
 from rcll.taxonomy.match import head_of, head_pattern
 
 Sides = tuple[tuple[Rule, ...], ...]
-Run = tuple[int, str, str | None, int | None]
+Run = tuple[int, str, str | None, int | None, int]
 Way = Callable[[pl.Series], list[np.ndarray]]
 
 
 def loop(sides: Sides) -> Way:
     """One text after another, one rule after another, in Python."""
     compiled = [
-        [(re.compile(r.pattern, re.ASCII), r.unless and re.compile(r.unless, re.ASCII), r.within) for r in rules]
+        [(re.compile(r.pattern, re.ASCII), r.unless and re.compile(r.unless, re.ASCII), r) for r in rules]
         for rules in sides
     ]
 
+    def hits(pattern: re.Pattern, text: str, times: int) -> bool:
+        if times == 1:
+            return pattern.search(text) is not None
+        return sum(1 for _ in itertools.islice(pattern.finditer(text), times)) == times
+
     def first(side: list, line: str) -> int:
-        for index, (pattern, unless, within) in enumerate(side):
-            if pattern.search(head_of(line, within)) and not (unless and unless.search(line)):
+        for index, (pattern, unless, rule) in enumerate(side):
+            if hits(pattern, head_of(line, rule.within), rule.times) and not (unless and unless.search(line)):
                 return index
         return -1
 
@@ -45,10 +51,10 @@ def chain(sides: Sides) -> Way:
     def search(lines: pl.Series, side: list[Run]) -> np.ndarray:
         found = np.full(len(lines), -1, np.int32)
         rows = np.arange(len(lines))
-        for index, pattern, unless, within in side:
+        for index, pattern, unless, within, times in side:
             left = lines[pl.Series(rows)]
             seen = left if within is None else left.str.extract(rf"\A{head_pattern(within)}", 0)
-            hit = seen.str.contains(pattern)
+            hit = seen.str.contains(pattern) if times == 1 else seen.str.count_matches(pattern) >= times
             if unless is not None:
                 hit &= ~left.str.contains(unless)
             hit = hit.to_numpy()
@@ -62,13 +68,16 @@ def chain(sides: Sides) -> Way:
 def _runs(rules: tuple[Rule, ...]) -> list[Run]:
     out: list[tuple[int, list[str], tuple]] = []
     for index, rule in enumerate(rules):
-        key = (rule.label, rule.unless, rule.within)
-        if out and out[-1][2] == key and sum(map(len, out[-1][1])) < 10_000:  # a larger DFA would not fit its cache
+        key = (rule.label, rule.unless, rule.within, rule.times)
+        if (
+            out and out[-1][2] == key and rule.times == 1 and sum(map(len, out[-1][1])) < 10_000
+        ):  # a larger DFA would not fit its cache
             out[-1][1].append(rule.pattern)
         else:
             out.append((index, [rule.pattern], key))
     return [
-        (index, rust(either(patterns)), unless and rust(unless), within) for index, patterns, (_, unless, within) in out
+        (index, rust(either(patterns)), unless and rust(unless), within, times)
+        for index, patterns, (_, unless, within, times) in out
     ]
 
 
@@ -76,8 +85,8 @@ def hyperscan(sides: Sides) -> Way:
     """Intel's Hyperscan through its Python binding, one scan a text for all rules; from the bench extra only."""
     import hyperscan as hs
 
-    if any(rule.within for rules in sides for rule in rules):
-        raise ValueError("Hyperscan counts bytes, not characters: rules with 'within' cannot be compared")
+    if any(rule.within or rule.times > 1 for rules in sides for rule in rules):
+        raise ValueError("Hyperscan counts bytes and no finds: rules with 'within' or 'times' cannot be compared")
     numbered = [(number, rule) for number, rule in enumerate(rule for rules in sides for rule in rules)]
     unless = {rule.unless: len(numbered) + place for place, rule in enumerate(r for _, r in numbered) if rule.unless}
     blocks = [unless.get(rule.unless, -1) for _, rule in numbered]

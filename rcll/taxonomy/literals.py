@@ -1,9 +1,10 @@
 r"""Which literals a pattern cannot do without.
 
 ``required`` reads a pattern in the common form (``rcll.taxonomy.dialect``) and returns literals of which every
-match contains at least one: ``\brate[ -]limit(?:er|ing)?\b`` needs "rate limit" or "rate-limit". One
-Aho-Corasick pass over a text then names the few rules that can match it. The mark of capitals reads as the space for
-which it stands, in the literals and in the text to search.
+match contains at least one: ``\brate[ -]limit(?:er|ing)?\b`` needs " rate limit". One Aho-Corasick pass over a text
+then names the few rules that can match it. In the literals and in the text to search (``flat``), everything but letters,
+digits and ``_`` is a space, and a space stands on both sides of every character outside ASCII: so the boundary ``\b``
+beside a word is a space too, and " ai " is not found in "email".
 
 The method is the one of the regex crate's literal extractor and of RE2's FilteredRE2: https://swtch.com/~rsc/regexp/regexp4.html
 """
@@ -15,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rcll.taxonomy.dialect import CAPS
 from rcll.taxonomy.language import FUNCTION_WORDS
 
 #: Strings that one part of a pattern may stand for before it is cut into smaller parts.
@@ -27,10 +27,19 @@ _MOST_CHARS = 4
 _USUAL_LENGTH, _LIKELY_LETTERS = 160.0, 12.0
 #: What a string costs beside the texts that hold it.
 _PRICE = 0.0001
+#: A space, in a literal, is as likely as so many letters.
+_SPACE_WEIGHT = 0.7
+#: A longer literal is rare enough without the boundary at its end, and one for singular and plural.
+_LONG = 6
+#: Stands for a boundary until the literals are done.
+_EDGE = "\x00"
 #: Words of every second text.
 _COMMON = frozenset(word for words in FUNCTION_WORDS.values() for word in words.split()) | {"s", "ed", "ing"}
 
 Strings = frozenset[str]
+
+#: What is a space in the text to search.
+NO_WORD = r"[\x00-/:-@\[-^`{-\x7f]"
 
 _PART = re.compile(
     r"""
@@ -66,6 +75,7 @@ class _Part:
 
 
 _EMPTY = _Part(frozenset({""}), None)
+_BOUNDARY = _Part(frozenset({_EDGE}), None)
 _ANYTHING = _Part(None, None)
 
 
@@ -74,12 +84,27 @@ def required(pattern: str) -> Strings | None:
     found = _best([_read(pattern)])
     if found is None:
         return None
-    return _without_longer(found)
+    return _without_longer(frozenset(map(_flat, found)))
 
 
 def spelled_out(pattern: str) -> Strings | None:
     """Return all strings that the pattern can match, None if they are too many to list."""
-    return _read(pattern).exact
+    exact = _read(pattern).exact
+    return None if exact is None else frozenset(string.replace(_EDGE, "") for string in exact)
+
+
+def flat(text: str) -> str:
+    """Return the text as literals are searched in it; ``flat_texts`` of rcll.taxonomy.candidates for many."""
+    return re.sub(r"([^\x00-\x7f])", r" \1 ", re.sub(NO_WORD, " ", text))
+
+
+@lru_cache(maxsize=65_536)
+def _flat(string: str) -> str:
+    """Return a literal in the form of ``flat``; a boundary beside a word character is a space."""
+    string = re.sub(rf"{_EDGE}+", _EDGE, string)
+    string = re.sub(rf"(?<=[0-9a-z_]){_EDGE}\Z|\A{_EDGE}(?=[0-9a-z_])", " ", string)
+    string = flat(string.replace(_EDGE, ""))
+    return string.rstrip() if len(string) > _LONG else string
 
 
 def _without_longer(strings: Strings) -> Strings:
@@ -88,9 +113,13 @@ def _without_longer(strings: Strings) -> Strings:
 
 
 @lru_cache(maxsize=4096)  # long word lists stand in many patterns
-def _read(pattern: str) -> _Part:
-    """Read alternatives, none of them inside a group."""
-    alternatives: list[list[_Part]] = [[]]
+def _read(pattern: str, before: bool = False, after: bool = False) -> _Part:
+    """Read alternatives, none of them inside a group.
+
+    Boundaries before and after a group are those of each of its alternatives: ``\\b(?:ai|ui)\\b`` needs " ai " or " ui ".
+    """
+    start = [_BOUNDARY] if before else []
+    alternatives: list[list[_Part]] = [[*start]]
     tokens = list(_PART.finditer(pattern))
     at = 0
     while at < len(tokens):
@@ -98,16 +127,24 @@ def _read(pattern: str) -> _Part:
         parts = alternatives[-1]
         match kind:
             case "bar":
-                alternatives.append([])
+                alternatives.append([*start])
             case "repeat":
                 parts[-1] = _repeated(parts[-1], text)
             case "open":
                 close = _closing(tokens, at)
-                parts.append(_read(pattern[tokens[at].end() : tokens[close].start()]))
+                follows = tokens[close + 1] if close + 1 < len(tokens) else None
+                is_last = follows is None or follows.lastgroup == "bar"
+                ends = (is_last and after) or (follows is not None and follows[0] == r"\b")
+                starts = bool(parts) and parts[-1] is _BOUNDARY
+                is_repeated = follows is not None and follows.lastgroup == "repeat"
+                inside = pattern[tokens[at].end() : tokens[close].start()]
+                parts.append(_read(inside) if is_repeated else _read(inside, starts, ends))
                 at = close
             case _:
                 parts.append(_atom(str(kind), text))
         at += 1
+    if after:
+        alternatives = [[*parts, _BOUNDARY] for parts in alternatives]
     return _either([_joined(parts) for parts in alternatives])
 
 
@@ -125,7 +162,7 @@ def _atom(kind: str, text: str) -> _Part:
         case "cls":
             return _class(text)
         case "edge":
-            return _EMPTY
+            return _BOUNDARY if text == r"\b" else _EMPTY
         case "any":
             return _ANYTHING
         case _:
@@ -135,7 +172,7 @@ def _atom(kind: str, text: str) -> _Part:
 def _character(kind: str, text: str) -> str:
     if kind == "hex":
         char = chr(int(text.removeprefix(r"\x"), 16))
-        return " " if char == CAPS else char
+        return " " if char == _EDGE else char
     if kind == "escape":
         return "\n" if text == r"\n" else text[1]
     return text
@@ -214,9 +251,12 @@ def expected_share(strings: Strings) -> float:
 
 @lru_cache(maxsize=65_536)
 def _share(string: str) -> float:
+    string = _flat(string)
     words = string.split()
-    if len("".join(words)) < 2:  # noqa: PLR2004 - a letter is nearly everywhere
+    n_letters = len("".join(words))
+    if n_letters < 2:  # noqa: PLR2004 - a letter is nearly everywhere
         return math.inf
     if all(word in _COMMON for word in words):
-        return 0.5
-    return min(1.0, _USUAL_LENGTH * _LIKELY_LETTERS ** -len(string))
+        return 0.5 ** len(words)
+    n_spaces = len(string) - n_letters
+    return min(1.0, _USUAL_LENGTH * _LIKELY_LETTERS ** -(n_letters + _SPACE_WEIGHT * n_spaces))

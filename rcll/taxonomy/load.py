@@ -71,7 +71,8 @@ class TaxonomyFile:
         sound = {name: value for name, value in words.items() if value is not None}
         if len(sound) < len(words):
             self._find(
-                self._line_of("words"), "words must be patterns or lists of them: words.VERBS = ['run|stop', 'open']"
+                self._line_of("words"),
+                "words must be patterns or lists of patterns: words.VERBS = ['run|stop', 'open']",
             )
             return {}
         try:

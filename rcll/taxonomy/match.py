@@ -118,14 +118,34 @@ def _in_order(rules: tuple[Rule, ...], lines: pl.Series, candidates: Candidates,
     """Try each rule on its candidates that are still open; rule i is number ``offset`` + i among them."""
     found = np.full(len(lines), -1, np.int32)
     is_open = np.ones(len(lines), np.bool_)
+    counts = _Counts(lines)
     for index, rule in enumerate(rules):
-        rows = candidates.of(offset + index, is_open)
+        rows = candidates.of(offset + index, is_open, rule.times)
         if len(rows) == 0:
             continue
-        rows = rows[matches(rule, lines[pl.Series(rows)]).to_numpy()]  # indexing is quicker than gather
+        if rule.times > 1 and rule.within is None and rule.unless is None:
+            rows = counts.at_least(rule, rows)
+        else:
+            rows = rows[matches(rule, lines[pl.Series(rows)]).to_numpy()]  # indexing is quicker than gather
         found[rows] = index
         is_open[rows] = False
     return found
+
+
+class _Counts:
+    """How often patterns are found in texts, counted once: rules ask for four finds of the same, then three, then two."""
+
+    def __init__(self, lines: pl.Series) -> None:
+        self._lines = lines
+        self._known: dict[str, npt.NDArray[np.int32]] = {}
+
+    def at_least(self, rule: Rule, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Return those of the rows in which the pattern of the rule is found as often as it asks."""
+        known = self._known.setdefault(rule.pattern, np.full(len(self._lines), -1, np.int32))
+        new = rows[known[rows] < 0]
+        if len(new):
+            known[new] = _count(rule, self._lines[pl.Series(new)]).to_numpy()
+        return rows[known[rows] >= rule.times]
 
 
 def program_for(taxonomy: Taxonomy, language: str | None, dimensions: tuple[Dimension, ...]) -> Program:

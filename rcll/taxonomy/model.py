@@ -97,7 +97,9 @@ class Taxonomy:
     @cached_property
     def hash(self) -> str:
         """32 hex characters that change with anything that can change a label."""
-        seen = [(r.id, r.dimension, r.label, r.pattern, r.unless, r.within, r.times, r.tier, r.language) for r in self.rules]
+        seen = [
+            (r.id, r.dimension, r.label, r.pattern, r.unless, r.within, r.times, r.tier, r.language) for r in self.rules
+        ]
         text = json.dumps([NORMALISER_VERSION, len(self.before), len(self.after), seen])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -103,7 +103,7 @@ REFUSED = [
     (f'extends = "other"\nrules = [{RULE}]', 1, 'expected "default"'),
     (f'place = "top"\nrules = [{RULE}]', 1, '"before" or "after"'),
     (f'language = "English"\nrules = [{RULE}]', 1, "expected a code"),
-    (f"words.A = 1\nrules = [{RULE}]", 1, "words must be strings"),
+    (f"words.A = 1\nrules = [{RULE}]", 1, "words must be patterns or lists of patterns"),
     (f"words.A = '<A>'\nrules = [{RULE}]", 1, "contains itself"),
     (f"rules = [\n{RULE},\n{RULE}]", 3, "the id is used before"),
     ("rules = [\n{ room = 'auth', pattern = 'x', hits = ['x'] }]", 0, "rule number 1 has no id"),
