@@ -69,9 +69,8 @@ def _runs(rules: tuple[Rule, ...]) -> list[Run]:
     out: list[tuple[int, list[str], tuple]] = []
     for index, rule in enumerate(rules):
         key = (rule.label, rule.unless, rule.within, rule.times)
-        if (
-            out and out[-1][2] == key and rule.times == 1 and sum(map(len, out[-1][1])) < 10_000
-        ):  # a larger DFA would not fit its cache
+        is_small = sum(map(len, out[-1][1])) < 10_000 if out else False  # a larger DFA would not fit its cache
+        if out and out[-1][2] == key and rule.times == 1 and is_small:
             out[-1][1].append(rule.pattern)
         else:
             out.append((index, [rule.pattern], key))

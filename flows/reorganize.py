@@ -31,7 +31,7 @@ from rcll.walk.making import Spent
 from rcll.walk.place import Place, open_place, open_places, places_of
 from rcll.walk.plans import check_plan, find_plans, new_plan_id, plan_folder, plan_parts, store_plan
 from rcll.walk.runs import recorded_run
-from rcll.walk.summary import frozen_hints, summarise_plan
+from rcll.walk.summary import frozen_hints, quality_limits, summarise_plan
 from rcll.walk.tunnels import rooms_to_link
 
 Stage = Literal["labels", "closets", "tunnels"]
@@ -146,7 +146,7 @@ def _walk(place: Place, options: Options, folder: UPath, *, lease: Lease | None)
         parts = plan_parts(plan_folder(settings, options.plan, schema))
     else:
         parts = _plan_labels(place, options, folder, fingerprint, timings)
-    labels = summarise_plan(parts)
+    labels = summarise_plan(parts, quality_limits(settings))
     summary: dict[str, Any] = {"labels": asdict(labels), "hints": frozen_hints(labels)}
     if options.wants("labels") and lease:
         with timings.of("load"):

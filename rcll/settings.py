@@ -26,6 +26,7 @@ _EXAMPLES = {
     "prices": '{"model": [0.15, 0.6]}',
 }
 DEFAULT_CONFIG = "rcll.toml"
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Settings(BaseSettings):
@@ -45,6 +46,14 @@ class Settings(BaseSettings):
     """A user's TOML file that extends or replaces the shipped taxonomy."""
     layers: bool = False
     """Let layer rules decide; the specification's default is layer 2 for all."""
+    quality_general: Share = 0.5
+    """Share of units in room general above which a run warns."""
+    quality_largest_room: Share = 0.6
+    """Share of units in the largest other room above which a run warns."""
+    quality_changed: Share = 0.2
+    """Share of known units whose room or hall changes above which a run warns."""
+    quality_unsupported: Share = 0.05
+    """Share of units in a language without rules above which a run warns."""
     rate: Annotated[float, Field(gt=0)] | None = None
     """Units that may be written in a second at most; unset means as fast as short transactions allow."""
     batch: Annotated[int, Field(ge=1)] = 5_000

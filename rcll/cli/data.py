@@ -1,10 +1,11 @@
 """Commands that need no database: classify, eval, taxonomy."""
 
 import sys
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
@@ -12,6 +13,10 @@ import typer
 from rcll.cli.output import Json, Layers, TaxonomyFile, err, out, print_json, print_table
 from rcll.errors import InputError
 from rcll.settings import load_settings
+
+if TYPE_CHECKING:
+    from rcll.stages.evaluate import Agreement
+    from rcll.taxonomy import Taxonomy
 
 JsonLines = Annotated[str, typer.Argument(help="File with one JSON object a line, or - for standard input.")]
 
@@ -44,6 +49,8 @@ def classify(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
 def evaluate(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = False, json: Json = False) -> None:
     """Measure the taxonomy against lines that bear the right room and hall.
 
+    A room or hall that the taxonomy does not know is named, and counts as wrong.
+
     Examples: rcll eval labelled.jsonl | rcll eval labelled.jsonl --json
     """
     from rcll.stages.classify import ClassifyParams, classify_units
@@ -66,22 +73,39 @@ def evaluate(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
     truth = texts.select("unit_id").with_columns(**{name: pl.Series(column) for name, column in columns.items()})
     rules = load_taxonomy(taxonomy or load_settings().taxonomy)
     found = evaluate_labels(classify_units(texts, rules, ClassifyParams(use_layers=layers)), truth)
+    unknown = _unknown(columns, rules)
     if json:
-        print_json(found.as_dict())
+        print_json(found.as_dict() | {"unknown": unknown})
         return
     for field in ("room", "hall"):
-        agreement = getattr(found, field)
-        print_table(
-            f"{field}: accuracy {agreement.accuracy:.3f}, macro-F1 {agreement.macro_f1:.3f}, "
-            f"decided by a rule {agreement.coverage:.3f}",
-            agreement.per_label.columns,
-            agreement.per_label.with_columns(pl.col(pl.Float64).round(3)).iter_rows(),
-        )
-        wrong = agreement.confusion.filter(pl.col("truth") != pl.col("predicted")).head(10)
-        print_table(f"{field}: most frequent mistakes", wrong.columns, wrong.iter_rows())
+        _show_agreement(field, getattr(found, field))
     out.print(f"{found.n_units:,} units; room and hall both right: {found.both:.3f}")
+    _show_unknown(unknown)
     if found.layer_exact is not None:
         out.print(f"layer right: {found.layer_exact:.3f}; within one: {found.layer_near:.3f}")
+
+
+def _unknown(truth: Mapping[str, list[Any]], rules: "Taxonomy") -> dict[str, Counter[str]]:
+    """Count the labels of the truth that no rule gives."""
+    known = {"room": rules.rooms, "hall": rules.halls}
+    return {field: Counter(label for label in truth[field] if label not in labels) for field, labels in known.items()}
+
+
+def _show_unknown(unknown: Mapping[str, Counter[str]]) -> None:
+    for field, labels in unknown.items():
+        for label, n in labels.most_common():
+            err.print(f"{n:,} units bear {field} '{label}', which no rule gives; they count as wrong", markup=False)
+
+
+def _show_agreement(field: str, agreement: "Agreement") -> None:
+    print_table(
+        f"{field}: accuracy {agreement.accuracy:.3f}, macro-F1 {agreement.macro_f1:.3f}, "
+        f"decided by a rule {agreement.coverage:.3f}",
+        agreement.per_label.columns,
+        agreement.per_label.with_columns(pl.col(pl.Float64).round(3)).iter_rows(),
+    )
+    wrong = agreement.confusion.filter(pl.col("truth") != pl.col("predicted")).head(10)
+    print_table(f"{field}: most frequent mistakes", wrong.columns, wrong.iter_rows())
 
 
 @contextmanager

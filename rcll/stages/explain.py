@@ -8,7 +8,7 @@ import polars as pl
 
 from rcll.stages.classify import FALLBACKS, language_of
 from rcll.taxonomy.dialect import CAPS, python
-from rcll.taxonomy.match import SHORT, head_of, matches, program_for
+from rcll.taxonomy.match import SHORT, head_of, matches, nth_match, program_for
 from rcll.taxonomy.model import DIMENSIONS, Dimension, Rule, Taxonomy
 from rcll.taxonomy.normalise import normalise_texts
 
@@ -135,7 +135,7 @@ def _decide(text: str, line: str, dimension: Dimension, rules: list[Rule]) -> De
 
 
 def _match(rule: Rule, text: str, line: str) -> Match | None:
-    found = python(rule.pattern).search(head_of(line, rule.within))
+    found = nth_match(python(rule.pattern), head_of(line, rule.within), rule.times)
     if found is None:
         return None
     start, end = _place(text, line, found) or (None, None)

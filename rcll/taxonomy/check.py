@@ -1,16 +1,16 @@
 """What is wrong or doubtful in a taxonomy file, with file and line."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import polars as pl
 
 from rcll.errors import InputError
-from rcll.taxonomy.dialect import python, rust
+from rcll.taxonomy.dialect import rust
 from rcll.taxonomy.literals import spelled_out
 from rcll.taxonomy.load import TaxonomyFile, clashes, compile_error, read_file, read_packs
-from rcll.taxonomy.match import Program, matches
+from rcll.taxonomy.match import Program, find_in_python, matches
 from rcll.taxonomy.model import DIMENSIONS, Finding, Rule, Taxonomy
 from rcll.taxonomy.normalise import normalise_texts
 
@@ -107,17 +107,20 @@ def _together(own: list[TaxonomyFile], shipped: list[TaxonomyFile]) -> Taxonomy:
 
 def _shadowed(taxonomy: Taxonomy, files: set[str]) -> Iterator[Finding]:
     """Find rules that can never be the first: whatever they match, an earlier rule matches too."""
-    seen: set[str] = set()
+    n_languages: Counter[str] = Counter()  # whose texts see the rule
+    takers: dict[str, list[tuple[Rule, Rule]]] = defaultdict(list)
     for language in (*taxonomy.languages, None):
         for dimension in DIMENSIONS:
             rules = taxonomy.rules_for(language, dimension)
+            n_languages.update(rule.id for rule in rules)
             for rule, by in _shadowed_in(rules):
-                if rule.file in files and rule.id not in seen:
-                    seen.add(rule.id)
-                    yield _at(
-                        rule,
-                        f"never reached: '{by.id}' (line {by.line}) takes all that it matches; remove it or move it up",
-                    )
+                takers[rule.id].append((rule, by))
+    for name, pairs in takers.items():
+        rule, by = pairs[0]
+        if rule.file in files and len(pairs) == n_languages[name]:
+            yield _at(
+                rule, f"never reached: '{by.id}' (line {by.line}) takes all that it matches; remove it or move it up"
+            )
 
 
 def _shadowed_in(rules: tuple[Rule, ...]) -> Iterator[tuple[Rule, Rule]]:
@@ -138,7 +141,7 @@ def _shadowed_in(rules: tuple[Rule, ...]) -> Iterator[tuple[Rule, Rule]]:
     texts = pl.Series(lines)
     first = Program([tuple(rule for _, rule in free)]).all_at_once(texts)[0]
     for number, places in owners.items():
-        own = [place for place in places if python(rules[number].pattern).search(lines[place])]
+        own = [place for place in places if find_in_python(rules[number], lines[place])]
         takers = {free[first[place]][0] if first[place] >= 0 else number for place in own}
         if takers and max(takers) < number:
             yield rules[number], rules[min(takers)]

@@ -2,7 +2,7 @@ r"""Which literals a pattern cannot do without.
 
 ``required`` reads a pattern in the common form (``rcll.taxonomy.dialect``) and returns literals of which every
 match contains at least one: ``\brate[ -]limit(?:er|ing)?\b`` needs " rate limit". One Aho-Corasick pass over a text
-then names the few rules that can match it. In the literals and in the text to search (``flat``), everything but letters,
+then names the few rules that can match it. In the literals and in the text to search (``flat``), all but letters,
 digits and ``_`` is a space, and a space stands on both sides of every character outside ASCII: so the boundary ``\b``
 beside a word is a space too, and " ai " is not found in "email".
 
@@ -114,9 +114,9 @@ def _without_longer(strings: Strings) -> Strings:
 
 @lru_cache(maxsize=4096)  # long word lists stand in many patterns
 def _read(pattern: str, before: bool = False, after: bool = False) -> _Part:
-    """Read alternatives, none of them inside a group.
+    r"""Read alternatives, none of them inside a group.
 
-    Boundaries before and after a group are those of each of its alternatives: ``\\b(?:ai|ui)\\b`` needs " ai " or " ui ".
+    Boundaries round a group are those of each of its alternatives: ``\b(?:ai|ui)\b`` needs " ai " or " ui ".
     """
     start = [_BOUNDARY] if before else []
     alternatives: list[list[_Part]] = [[*start]]

@@ -43,12 +43,12 @@ def head_of(line: str, within: int | None) -> str:
 
 def find_in_python(rule: Rule, line: str) -> re.Match[str] | None:
     """Return where the rule matches a normalised text, None where it does not or is blocked."""
-    found = _nth(python(rule.pattern), head_of(line, rule.within), rule.times)
+    found = nth_match(python(rule.pattern), head_of(line, rule.within), rule.times)
     is_blocked = found is not None and rule.unless is not None and python(rule.unless).search(line)
     return None if is_blocked else found
 
 
-def _nth(pattern: re.Pattern[str], text: str, times: int) -> re.Match[str] | None:
+def nth_match(pattern: re.Pattern[str], text: str, times: int) -> re.Match[str] | None:
     """Return the first match of a pattern that is found so often, None if it is not."""
     if times == 1:
         return pattern.search(text)
@@ -133,7 +133,7 @@ def _in_order(rules: tuple[Rule, ...], lines: pl.Series, candidates: Candidates,
 
 
 class _Counts:
-    """How often patterns are found in texts, counted once: rules ask for four finds of the same, then three, then two."""
+    """How often patterns are found in texts, counted once: rules ask for four finds of the same, then three."""
 
     def __init__(self, lines: pl.Series) -> None:
         self._lines = lines

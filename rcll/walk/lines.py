@@ -1,8 +1,10 @@
 """Units as lines of JSON: the offline way in and out, without any database."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from textwrap import shorten
 from typing import Any, cast
 
 import polars as pl
@@ -27,7 +29,8 @@ def read_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
             raise InputError(f"{name}:{number}: not JSON ({reason}); expected one JSON object a line") from None
@@ -68,6 +71,15 @@ def _clean(text: object) -> str | None:
     if not isinstance(text, str):
         return None
     return text if _is_text(text) else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _no_number(name: str) -> float:
+    raise json.JSONDecodeError(f"{name} is no JSON number", name, 0)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(shorten(digits, 20))
 
 
 def _is_text(value: str) -> bool:

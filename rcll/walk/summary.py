@@ -6,8 +6,9 @@ from typing import Any
 import polars as pl
 from upath import UPath
 
+from rcll.settings import Settings
 from rcll.stages.plan import FIELDS, is_foreign_layer
-from rcll.stages.quality import quality
+from rcll.stages.quality import QualityLimits, quality
 from rcll.walk.labels import read_plan
 
 #: Frozen labels of a bank from which on a run says how to make them rcll's own.
@@ -35,8 +36,8 @@ class PlanSummary:
     quality: dict[str, Any] = field(repr=False)
 
 
-def summarise_plan(parts: list[UPath]) -> PlanSummary:
-    """Count what a plan would do."""
+def summarise_plan(parts: list[UPath], limits: QualityLimits | None = None) -> PlanSummary:
+    """Count what a plan would do; the limits say when its labels as a whole deserve a warning."""
     plan = read_plan(parts)
     changed = plan.filter("is_changed")
     totals = plan.select(
@@ -53,7 +54,17 @@ def summarise_plan(parts: list[UPath]) -> PlanSummary:
         before={f: _counts(plan, f"old_{f}") for f in FIELDS},
         after={f: _counts(plan, f) for f in FIELDS},
         per_bank=_per_bank(plan),
-        quality=quality(plan, _before(plan)).as_dict(),
+        quality=quality(plan, _before(plan), limits).as_dict(),
+    )
+
+
+def quality_limits(settings: Settings) -> QualityLimits:
+    """The limits that the user has set."""
+    return QualityLimits(
+        general=settings.quality_general,
+        largest_room=settings.quality_largest_room,
+        changed=settings.quality_changed,
+        unsupported=settings.quality_unsupported,
     )
 
 

@@ -118,6 +118,8 @@ def test_wrong_setting(rcll):
         ('{"text": "a"}\n{"text": \n', "-:2: not JSON"),
         ('{"text": "a"}\n\n[1]\n', "-:3: a JSON list"),
         ("\x00\n", "-:1: not JSON"),
+        ('{"text": "a", "score": NaN}\n', "-:1: not JSON (NaN is no JSON number)"),
+        ('{"text": "a", "score": 1e999}\n', "-:1: not JSON (1e999 is no JSON number)"),
     ],
 )
 def test_broken_json_line(rcll, lines, expected):
@@ -138,6 +140,76 @@ def test_classify_keeps_every_line(rcll):
     assert (found[2]["room"], found[2]["hall"], found[2]["layer"]) == ("general", "fact", 2)
     assert found[3]["text"] == "\ud800 x"
     assert "3 of 4 lines classified; 1 have no text" in err
+
+
+RULE = "{ id = 'garden', room = 'garden', pattern = 'roses?', hits = ['a rose'] }"
+
+
+def test_eval_names_labels_that_no_rule_gives(rcll):
+    """A room that the taxonomy does not know is told with its number of units, in text and in JSON."""
+    lines = "\n".join(
+        json.dumps({"text": "We rotated the OAuth2 tokens.", "room": room, "hall": "event"})
+        for room in ("auth", "moon")
+    )
+    code, _, err = rcll("eval", "-", stdin=lines)
+    assert code == 0, err
+    assert "1 units bear room 'moon', which no rule gives" in err
+    assert json.loads(rcll("eval", "-", "--json", stdin=lines)[1])["unknown"] == {"room": {"moon": 1}, "hall": {}}
+    (code, _, err), empty = rcll("eval", "-", stdin='{"text": "a", "room": "auth"}'), rcll("eval", "-")
+    assert (code, empty[0]) == (2, 2)
+    assert "object 1 has no 'hall'" in err
+
+
+def test_taxonomy_check(rcll, tmp_path):
+    """A sound file passes; problems are told with file and line, and the exit code says so."""
+    (tmp_path / "own.toml").write_text(f"rules = [{RULE}]")
+    assert rcll("taxonomy", "check", "own.toml")[:2] == (0, "no errors, 0 warnings\n")
+    (tmp_path / "bad.toml").write_text(f"rules = [\n{RULE.replace('roses?', '^roses')},\n]")
+    code, out, _ = rcll("taxonomy", "check", "bad.toml")
+    assert code == 2
+    assert "bad.toml:2: rule 'garden': anchor '^'" in " ".join(out.split())
+    found = json.loads(rcll("taxonomy", "check", "bad.toml", "--json")[1])
+    assert [(finding["line"], finding["severity"]) for finding in found] == [(2, "error")]
+    (tmp_path / "empty.toml").write_text("")
+    for name in ("empty.toml", "none.toml"):
+        assert rcll("taxonomy", "check", name)[0] == 2
+
+
+def test_taxonomy_show(rcll, tmp_path):
+    """Rules stand in order of priority, own ones before the shipped ones."""
+    (tmp_path / "own.toml").write_text(f'extends = "default"\nrules = [{RULE}]')
+    code, out, err = rcll("taxonomy", "show", "--taxonomy", "own.toml", "--json")
+    assert code == 0, err
+    rules = json.loads(out)
+    assert rules[0] == {
+        "dimension": "room",
+        "label": "garden",
+        "tier": "word",
+        "language": None,
+        "rule": "garden",
+        "pattern": "roses?",
+    }
+    assert len(rules) > 500
+    _refused(rcll("taxonomy", "show", "--taxonomy", "none.toml"), 2, "none.toml", "cannot be read")
+
+
+def test_taxonomy_suggest(rcll):
+    """Words of units that no room rule knows are proposed, with how many units each would catch."""
+    texts = [f"The zeppelin crossed quadrant {n} slowly." for n in range(8)]
+    lines = "\n".join(json.dumps({"text": text}) for text in texts)
+    code, out, err = rcll("taxonomy", "suggest", "-", "--json", stdin=lines)
+    assert code == 0, err
+    assert [(row["n_units"], row["room"]) for row in json.loads(out)] == [(8, None)]  # no better word for fewer
+    _refused(rcll("taxonomy", "suggest"), 2, "neither or both")
+
+
+def test_own_room_in_one_line(rcll, tmp_path):
+    """A file of one rule is enough for a new room, in classify and explain."""
+    (tmp_path / "own.toml").write_text(f'extends = "default"\nrules = [{RULE}]')
+    code, out, err = rcll("classify", "-", stdin='{"text": "The roses need water"}', RCLL_TAXONOMY="own.toml")
+    assert code == 0, err
+    assert json.loads(out)["room"] == "garden"
+    assert json.loads(out)["room_rule"] == "garden"
 
 
 def test_label_and_explain(rcll, legacy):

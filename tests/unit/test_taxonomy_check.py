@@ -89,6 +89,12 @@ def test_a_rule_that_can_still_fire(findings, first, second):
     assert findings(first, second) == []
 
 
+def test_a_rule_that_one_language_still_needs(findings):
+    """A rule for all languages is not told for an earlier one that only one language sees."""
+    twin = rule("own", r"\bcsrf\b", hits="['a csrf']")
+    assert findings(twin, head='extends = "default"\nplace = "after"\n') == []
+
+
 def test_labels_that_differ_by_a_stroke(findings):
     """Two spellings of one room are told at the second one."""
     found = findings(rule("a", "token", label="room = 'api-docs'"), rule("b", "the", label="room = 'api_docs'"))
