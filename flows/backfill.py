@@ -7,7 +7,8 @@ backfill, so it may be killed at any moment. Closets and tunnels are left to the
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -99,27 +100,32 @@ def _file_table(place: Place, options: Options, banks: list[str] | None, run: Op
     began, totals = time.monotonic(), Totals()
     with metered(Meter("backfill", guess.n_unfiled)) as meter:
         try:
-            for parts in _parts_in_order(place, banks, options.pages, run.folder):
-                loaded = load(schema, parts, run.lease, fingerprint, options.rate, options.pauses)
-                totals.add(parts, loaded)
-                meter.advance_to(totals.n_done)
-                for part in parts:
-                    part.unlink()
+            with closing(_parts_in_order(place, banks, options.pages, run.folder)) as planned:
+                for parts in planned:
+                    loaded = load(schema, parts, run.lease, fingerprint, options.rate, options.pauses)
+                    totals.add(parts, loaded)
+                    meter.advance_to(totals.n_done)
+                    for part in parts:
+                        part.unlink()
         finally:
             run.summary.update(totals.as_dict(time.monotonic() - began))
     run.status = "partial" if totals.skipped["locked"] else "done"
 
 
-def _parts_in_order(place: Place, banks: list[str] | None, pages: int, folder: UPath) -> Iterator[list[UPath]]:
+def _parts_in_order(place: Place, banks: list[str] | None, pages: int, folder: UPath) -> Generator[list[UPath]]:
     """Plan parts of the table in page order, AHEAD of them under way; last what no range met."""
     schema = place.tenant.schema
     with place.database.connect() as conn:
         ranges = page_ranges(count_pages(conn, place.tenant), pages)
     under_way: deque[Any] = deque()
-    for each in ranges:
-        under_way.append(file_pages.submit(schema, banks, each, folder))
-        if len(under_way) > AHEAD:
+    try:
+        for each in ranges:
+            under_way.append(file_pages.submit(schema, banks, each, folder))
+            if len(under_way) > AHEAD:
+                yield [under_way.popleft().result()]
+        while under_way:
             yield [under_way.popleft().result()]
-    while under_way:
-        yield [under_way.popleft().result()]
-    yield file_missed(schema, banks, folder)
+        yield file_missed(schema, banks, folder)
+    finally:
+        for future in under_way:  # a stop takes the folder away; who still writes there must be done first
+            future.wait()

@@ -5,7 +5,7 @@ from typing import Any
 
 from prefect import Flow, Task
 from prefect.client.schemas.objects import FlowRun, State, TaskRun
-from prefect.runtime import flow_run
+from prefect.runtime import flow_run as current
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
@@ -59,24 +59,24 @@ RETRIES: dict[str, Any] = {
 
 def flow_run_id() -> str | None:
     """Id of the Prefect run that we are in; kept with our own run, so that its end can be told."""
-    return flow_run.get_id()
+    return current.get_id()
 
 
-def close_runs(_flow: Flow[..., Any], run: FlowRun, state: State[Any]) -> None:
+def close_runs(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Hook for runs that failed, crashed or were cancelled: release their banks, close their rows.
 
     A process that could end itself has done so already. Where the database is gone as well, leases end by themselves
-    and the next run closes this one.
+    and the next run closes this one. Prefect calls it by the names of its parameters.
     """
     try:
         with open_places() as places:
             for place in places:
                 if place.tenant.migrated:
                     reason = f"flow run {state.type.value.lower()}"
-                    for run_id in close_runs_of_flow(place.database, place.tenant, str(run.id), reason):
-                        logger.warning("run %s closed: %s", run_id, reason, extra={"run": run_id})
+                    for run_id in close_runs_of_flow(place.database, place.tenant, str(flow_run.id), reason):
+                        logger.warning("%s: run %s closed: %s", flow.name, run_id, reason, extra={"run": run_id})
     except RcllError as error:
-        logger.warning("runs of flow run %s stay open until the next run: %s", run.id, error)
+        logger.warning("runs of flow run %s stay open until the next run: %s", flow_run.id, error)
 
 
 HOOKS: dict[str, Any] = {"on_failure": [close_runs], "on_crashed": [close_runs], "on_cancellation": [close_runs]}

@@ -13,16 +13,17 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def _process_of(flow_run: str) -> int | None:
-    """The process of rcll's flow that a worker started for a flow run."""
+    """The process that executes a flow: the last of those that the worker started for its run."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "environ").read_bytes()
-            command = (folder / "cmdline").read_bytes()
+            started = int((folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
         except OSError:
             continue
-        if f"PREFECT__FLOW_RUN_ID={flow_run}".encode() in words and b"python" in command:
-            return int(folder.name)
-    return None
+        if f"PREFECT__FLOW_RUN_ID={flow_run}".encode() in words:
+            found.append((started, int(folder.name)))
+    return max(found)[1] if found else None
 
 
 def _state(site, flow, number=-1):
