@@ -7,6 +7,7 @@ that of the workers (of this process where it calls directly), wall that of the 
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -62,9 +63,13 @@ def on_workers(n_workers: int, n_tasks: int, n_units: int) -> None:
     from prefect.cache_policies import NO_CACHE
     from prefect_dask import DaskTaskRunner
 
-    address = "tcp://127.0.0.1:8799"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
     with ExitStack() as stack:
-        start = [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "8799", "--no-dashboard"]
+        start = [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", str(port)]
+        start.append("--no-dashboard")
         processes = [subprocess.Popen(start, stderr=subprocess.DEVNULL)]
         for core in range(n_workers):
             start = ["taskset", "-c", str(core), sys.executable, "-m", "dask", "worker", address]
