@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 from rcll.errors import RcllError, Unreachable
@@ -23,12 +24,19 @@ _STOP_SECONDS = 10.0
 
 
 def find_api() -> str | None:
-    """The API that the operator named: PREFECT_API_URL, or that of the user's own Prefect profile; None for none."""
+    """The API that the operator named: PREFECT_API_URL, or that of the active Prefect profile; None for none.
+
+    Prefect itself is not asked: it reads its environment when it is imported, and our server is not in it yet.
+    """
     if url := os.environ.get("PREFECT_API_URL"):
         return url
-    from prefect.settings import get_current_settings  # noqa: PLC0415 - reads the environment when it is imported
-
-    return get_current_settings().api.url
+    file = os.environ.get("PREFECT_PROFILES_PATH") or Path(os.environ["PREFECT_HOME"]) / "profiles.toml"
+    try:
+        found = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none, or one that Prefect will complain of
+        return None
+    active = os.environ.get("PREFECT_PROFILE") or found.get("active")
+    return found.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
 
 
 def check_api(url: str) -> None:

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -46,3 +48,28 @@ def test_wrong_api_is_named(place):
     assert done.returncode == 1
     assert "no Prefect API answers at http://127.0.0.1:9/api" in done.stderr
     assert place.rows("SELECT FROM pg_class WHERE relname = 'rcll_runs'") == []
+
+
+def test_command_starts_one_server_and_no_other(place):
+    """Prefect starts none of its own beside ours; when the command ends, none is left."""
+    del place.environment["PREFECT_API_URL"]
+    with place.running("rcll", "reorganize", "--only", "labels") as command:
+        seen = set()
+        while command.poll() is None:
+            seen |= _servers(place)
+            time.sleep(0.2)
+    assert command.returncode == 0
+    assert len(seen) == 1, seen
+    assert _servers(place) == set()
+
+
+def _servers(place):
+    """Processes that serve Prefect's API for this place."""
+    mark, found = f"PREFECT_HOME={place.environment['PREFECT_HOME']}".encode(), set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes()
+            is_server = b"uvicorn" in words or b"rcll.prefect_server" in words
+            if is_server and mark in (folder / "environ").read_bytes():
+                found.add(folder.name)
+    return found
