@@ -1,5 +1,6 @@
 """Which rules can match which texts, found in one pass over the texts whatever the number of rules."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ import polars as pl
 
 from rcll.taxonomy.literals import NO_WORD, Strings, expected_share, flat, required
 from rcll.taxonomy.model import Rule
+
+_NO_WORD = [chr(code) for code in range(128) if re.fullmatch(NO_WORD, chr(code))]
 
 Rows = npt.NDArray[np.uint32]
 
@@ -48,7 +51,7 @@ class Candidates:
 def flat_texts(lines: pl.Series) -> pl.Series:
     """Return the normalised texts as literals are searched in them (``rcll.taxonomy.literals.flat``)."""
     text = pl.col("text")
-    flattened = lines.to_frame("text").with_columns(text.str.replace_all(NO_WORD, " "))
+    flattened = lines.to_frame("text").with_columns(text.str.replace_many(_NO_WORD, [" "] * len(_NO_WORD)))
     is_wide = text.str.len_bytes() != text.str.len_chars()
     wide = text.str.replace_all(r"([^\x00-\x7f])", " ${1} ")
     if not flattened.select(is_wide.any()).item():

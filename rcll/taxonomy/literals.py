@@ -39,7 +39,7 @@ _COMMON = frozenset(word for words in FUNCTION_WORDS.values() for word in words.
 Strings = frozenset[str]
 
 #: What is a space in the text to search.
-NO_WORD = r"[\x00-/:-@\[-^`{-\x7f]"
+NO_WORD = r"[\x00-\x1f!-/:-@\[-^`{-\x7f]"
 
 _PART = re.compile(
     r"""
