@@ -154,7 +154,9 @@ def curves(rooms: list[LabelledRoom]) -> dict[str, list[Score]]:
             for t in np.arange(0.02, 0.5, 0.01)
         ]
     for name, params in {
-        "ours without halls": replace(ClosetParams(), shared_hall=0.0),
+        "ours, trigrams without stems": replace(ClosetParams(), lexical_weight=16.0, stem_weight=0.0),
+        "ours without halls": replace(ClosetParams(), shared_hall=0.0, hall_pairs=1e9),
+        "ours, halls weighed alike everywhere": replace(ClosetParams(), hall_pairs=1e9),
         "ours": ClosetParams(),
     }.items():
         found[name] = [
@@ -185,10 +187,13 @@ def main() -> None:
     measured = {name: curves(labelled) for name, labelled in rooms.items()}
     print(f"threshold tuned on the other files (precision >= {TUNED_PRECISION}), measured on this one")
     for method in next(iter(measured.values())):
+        scores: list[Score] = []
         for name in rooms:
             others = [measured[other][method] for other in rooms if other != name]
-            at = tuned([sum(scores, Score()) for scores in zip(*others, strict=True)])
-            print(f"  {method:42} {name:12} {measured[name][method][at]}")
+            at = tuned([sum(each, Score()) for each in zip(*others, strict=True)])
+            scores.append(measured[name][method][at])
+            print(f"  {method:42} {name:12} {scores[-1]}")
+        print(f"  {method:42} {'all together':12} {sum(scores, Score())}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,18 @@
 """``rcll closets``: what was condensed, and closets that somebody asks for, renews or drops."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rcll.cli.output import PARTIAL, Banks, Json, Schemas, out, print_json, print_table, shorten
 from rcll.errors import InputError
+
+if TYPE_CHECKING:
+    from rcll.store.closets import Closet as StoredCloset
+    from rcll.walk.asked import Renewed
+    from rcll.walk.place import Place
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -18,7 +25,7 @@ app = typer.Typer(
 
 Room = Annotated[str | None, typer.Option("--room", help="Only this room.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
-Closet = Annotated[str, typer.Argument(help="Id of a closet.", show_default=False)]
+Closet = Annotated[str, typer.Argument(help="Id of a closet, or its first digits.", show_default=False)]
 
 
 def register(parent: typer.Typer) -> None:
@@ -78,15 +85,17 @@ def list_(bank: Banks = None, schema: Schemas = None, room: Room = None, limit: 
 
 @app.command()
 def show(closet: Closet, schema: Schemas = None, json: Json = False) -> None:
-    """Show one closet with its summary and sources; the first characters of its id will do.
+    """Show one closet with its summary and sources.
 
     Examples: rcll closets show 7d1f0c2a
     """
     from rcll.store.extract import extract_members
+    from rcll.walk.asked import show_closet
     from rcll.walk.place import open_places
 
     with open_places(schema or ()) as places:
-        place, found = _find(places, closet)
+        place, closet_id = _find(places, closet)
+        found = show_closet(place, closet_id)
         with place.database.connect() as conn:
             members, _ = extract_members(conn, place.tenant, found.unit_ids)
     texts = dict(zip(members["unit_id"], members["text"], strict=True))
@@ -113,14 +122,18 @@ def create(
 
     Examples: rcll closets create --bank alice 0b5c… 1c2d… 4e5f… --hall warning
     """
+    from rcll.store.ledger import match_units
     from rcll.walk.asked import create_closet
+    from rcll.walk.ids import full_ids
     from rcll.walk.place import open_places, places_of
 
     with open_places(schema or ()) as places:
         chosen = places_of(places, [bank])
         if len(chosen) != 1:
             raise InputError(f"bank '{bank}' stands in {len(chosen)} schemas; expected one; say --schema")
-        made = create_closet(chosen[0][0], bank, units, room=room, hall=hall)
+        place = chosen[0][0]
+        ids = full_ids([place], units, match_units, what="unit", hint=f"units of bank '{bank}'")
+        made = create_closet(place, bank, ids, room=room, hall=hall)
     if json:
         print_json(made._asdict())
     else:
@@ -148,7 +161,7 @@ def refresh(
         if closets:
             found = [_find(places, closet) for closet in closets]
             for place in places:
-                ids = [closet.closet_id for where, closet in found if where is place]
+                ids = [closet_id for where, closet_id in found if where is place]
                 if ids:
                     results.append(_as_result(place.tenant.schema, refresh_closets(place, closet_ids=ids)))
         else:
@@ -176,37 +189,27 @@ def drop(closet: Closet, schema: Schemas = None, json: Json = False) -> None:
     from rcll.walk.place import open_places
 
     with open_places(schema or ()) as places:
-        place, found = _find(places, closet)
-        gone = drop_closet(place, found.closet_id)
+        place, closet_id = _find(places, closet)
+        gone = drop_closet(place, closet_id)
     if json:
         print_json(gone._asdict())
     else:
         out.print(f"dropped closet {gone.closet_id} ({gone.title}); its {gone.n_sources} units stay", markup=False)
 
 
-def _find(places: Any, closet: str) -> Any:
+def _find(places: Sequence["Place"], closet: str) -> tuple["Place", str]:
     """The tenant and the closet whose id begins so.
 
     Raises:
         InputError: there is none, or more than one.
     """
-    from rcll.store.closets import find_closets
+    from rcll.store.closets import match_closets
+    from rcll.walk.ids import find_id
 
-    found: list[tuple[Any, Any]] = []
-    for place in places:
-        if place.tenant.migrated:
-            with place.database.connect() as conn:
-                found += [(place, each) for each in find_closets(conn, place.tenant, closet)]
-    if len(found) != 1:
-        schemas = ", ".join(f"'{place.tenant.schema}'" for place in places)
-        raise InputError(
-            f"{len(found)} closets of schema {schemas} begin with '{shorten(closet, 60)}'; expected one id of those "
-            "that rcll closets lists"
-        )
-    return found[0]
+    return find_id(places, closet, match_closets, what="closet", hint="one that rcll closets lists")
 
 
-def _print_closet(closet: Any) -> None:
+def _print_closet(closet: "StoredCloset") -> None:
     where = f"{closet.bank_id} / {closet.room} / {closet.hall}"
     asked = ", asked for" if closet.is_explicit else ""
     out.print(f"{closet.title}\n  {where}; {closet.status}, by {closet.model}{asked}", markup=False)
@@ -214,9 +217,7 @@ def _print_closet(closet: Any) -> None:
     out.print(f"\n{closet.summary}\n", markup=False)
 
 
-def _as_result(schema: str, renewed: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _as_result(schema: str, renewed: "Renewed") -> dict[str, Any]:
     return {"schema": schema} | asdict(renewed)
 
 

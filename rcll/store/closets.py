@@ -122,12 +122,10 @@ def find_closet(conn: Connection, tenant: Tenant, bank: str, fingerprint: str) -
     return row[0] if row else None
 
 
-def find_closets(conn: Connection, tenant: Tenant, start: str) -> list[Closet]:
-    """The closets whose id begins so, two at most; at least four characters are asked for."""
-    if len(start) < 4 or not set(start.lower()) <= set("0123456789abcdef-"):  # noqa: PLR2004
-        return []
-    rows = conn.execute(query("find_closets", **tenant.names()), {"start": start.lower()}).fetchall()
-    return list_closets(conn, tenant, closet_ids=[row[0] for row in rows], limit=None) if rows else []
+def match_closets(conn: Connection, tenant: Tenant, bounds: tuple[str, str]) -> list[str]:
+    """Ids of up to three closets between two ids."""
+    values = {"low": bounds[0], "high": bounds[1]}
+    return [found for (found,) in conn.execute(query("match_closets", **tenant.names()), values).fetchall()]
 
 
 def rooms_of_units(conn: Connection, tenant: Tenant, unit_ids: Sequence[str]) -> list[str | None]:

@@ -18,8 +18,8 @@ ORDER BY 1, 2;
 -- name: find_closet
 SELECT id::text FROM {closets} WHERE bank_id = %(bank)s::{bank_type} AND source_hash = %(source_hash)s;
 
--- name: find_closets
-SELECT id::text FROM {closets} WHERE starts_with(id::text, %(start)s) LIMIT 2;
+-- name: match_closets
+SELECT id::text FROM {closets} WHERE id BETWEEN %(low)s::uuid AND %(high)s::uuid ORDER BY id LIMIT 3;
 
 -- name: rooms_of_units
 SELECT room::text FROM {units} WHERE id = ANY(%(unit_ids)s::uuid[]) GROUP BY room ORDER BY count(*) DESC, room;

@@ -17,10 +17,10 @@ from scipy.spatial.distance import squareform
 from threadpoolctl import threadpool_limits
 
 from rcll.errors import RcllError
-from rcll.frames import GROUPS
+from rcll.frames import GROUPS, HALL_ORDER
 from rcll.stages.closets import ClosetParams, closet_hall, group_units, source_hash
 from rcll.stages.closets.evidence import Evidence, gather_evidence
-from rcll.stages.closets.grouping import Room, _seeds
+from rcll.stages.closets.grouping import Room, _seeds, survey_room
 from rcll.stages.closets.neighbours import baseline, find_neighbours
 from tests.unit.closet_rooms import MadeUpRoom, room_units, words_as_vectors
 
@@ -177,6 +177,20 @@ def test_quality_on_a_labelled_set():
     assert 2 * right / (found + wanted) >= 0.65
 
 
+@pytest.mark.parametrize("shares_hall", [True, False])
+def test_halls_weigh_as_much_as_they_tell_in_the_room(shares_hall):
+    """Where matters bear one hall, another hall speaks against a pair; where they bear any, it says next to nothing."""
+    room = MadeUpRoom(n_matters=12, n_singles=40, seed=5)
+    rng = np.random.default_rng(5)
+    halls = [
+        HALL_ORDER[int(unit[1:4]) % 7] if shares_hall and unit.startswith("m") else HALL_ORDER[int(rng.integers(7))]
+        for unit in room.texts
+    ]
+    surveyed = survey_room(room_units(room.texts, halls), room.vectors, PARAMS)
+    against = float(surveyed.evidence.by_hall[0, 1])
+    assert against < -0.9 if shares_hall else against > -0.3
+
+
 def random_evidence(seed, n_units=30):
     """Evidence of random vectors, words, halls and baselines, with a few missing rows."""
     rng = np.random.default_rng(seed)
@@ -227,7 +241,7 @@ def test_evidence_of_pairs_and_groups_is_that_of_a_loop(seed):
 def test_seeds_are_those_of_one_linkage_over_all(seed):
     """Linking each connected part alone gives the clusters of average linkage over the whole room."""
     room = random_evidence(seed)
-    params = replace(PARAMS, member_evidence=1.0, seed_margin=0.2)
+    params = replace(PARAMS, member_evidence=1.2)
     evidence = room.block(np.arange(len(room)))
     np.fill_diagonal(evidence, -np.inf)
     left, right = np.nonzero(evidence >= 1.2)

@@ -1,6 +1,7 @@
 """Rows of length one, trigrams and pairs, against plain loops."""
 
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcll.errors import RcllError
-from rcll.stages.similarity import centred_rows, compared_text, pair_cosines, trigram_rows, unit_rows
+from rcll.stages.similarity import centred_rows, compared_text, pair_cosines, stem_rows, trigram_rows, unit_rows
 
 TEXTS = st.lists(st.text("ab ¿é漢🎉\n", max_size=12), min_size=1, max_size=6)
 
@@ -40,6 +41,41 @@ def test_trigram_rows_of_nothing():
     """No texts and blank texts give empty rows, not an error."""
     assert trigram_rows([]).shape[0] == 0
     assert trigram_rows(["", " "]).nnz == 0
+
+
+def stems(text):
+    """First four letters of words of four letters, or with a digit."""
+    words = re.findall(r"[^\W_]+", text)
+    return {word[:4] for word in words if len(word) >= 4 or any("0" <= c <= "9" for c in word)}
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text("abé漢_ 1.\n", max_size=24), min_size=1, max_size=6))
+def test_stem_rows_are_those_of_a_loop(texts):
+    """Dot products of the rows add up the rarity of shared stems; a text that holds too many is scaled down."""
+    found = [stems(text) for text in texts]
+    n_with = Counter(stem for row in found for stem in row)
+    rarity = {stem: min(3, math.log(len(texts) / n)) if n > 1 else 0 for stem, n in n_with.items()}
+    scale = [math.sqrt(min(1, 40 / max(1, sum(rarity[stem] for stem in row)))) for row in found]
+    naive = [
+        [sum(rarity[stem] for stem in a & b) * s * t for b, t in zip(found, scale, strict=True)]
+        for a, s in zip(found, scale, strict=True)
+    ]
+    rows = stem_rows(texts)
+    np.testing.assert_allclose((rows @ rows.T).toarray(), naive, atol=1e-4)
+
+
+def test_long_texts_share_no_more_than_their_scale():
+    """Two long texts with hundreds of rare words in common are as like as 40 nats, not as thousands."""
+    long = " ".join(f"word{chr(97 + i % 26)}{i}x".encode().hex() for i in range(300))
+    rows = stem_rows([long, long, *["something else altogether"] * 60])
+    assert float((rows[0] @ rows[1].T).toarray()[0, 0]) <= 40 + 1e-3
+
+
+def test_stem_rows_of_nothing():
+    """No texts and blank texts give empty rows, not an error."""
+    assert stem_rows([]).shape[0] == 0
+    assert stem_rows(["", " _ "]).nnz == 0
 
 
 def test_unit_rows():

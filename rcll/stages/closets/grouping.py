@@ -50,6 +50,7 @@ def survey_room(units: pl.DataFrame, embeddings: Floats, params: ClosetParams) -
     left = np.repeat(np.arange(len(evidence)), len(right) // max(1, len(evidence)))
     there = right >= 0
     left, right, likeness = left[there], right[there], likeness[there]
+    evidence = evidence.with_halls(left, right, likeness, params)
     value = likeness + evidence.context(left, right)
     kept = value >= params.member_evidence
     left, right, value = np.r_[left[kept], right[kept]], np.r_[right[kept], left[kept]], value[kept]
@@ -100,7 +101,7 @@ def _found(room: Room, labels: Ints, params: ClosetParams) -> Ints:
     free = labels < 0
     among = free[room.left] & free[room.right]
     left, right, value = room.left[among], room.right[among], room.value[among]
-    agree = value >= params.member_evidence + params.seed_margin
+    agree = value >= params.member_evidence
     found = _numbered(_seeds(room, left[agree], right[agree], value[agree], params), len(labels))
     scores = _Scores(room.evidence)
     for _ in range(_ROUNDS):
@@ -192,7 +193,7 @@ def _seeds(room: Room, left: Ints, right: Ints, value: Floats, params: ClosetPar
 
     No cluster of average linkage spans two parts, since a mean above the bar takes a pair above it.
     """
-    limit = params.member_evidence + params.seed_margin
+    limit = params.member_evidence
     seeds: list[Ints] = []
     for members, evidence in _compared_parts(room, left, right, value, params):
         top = float(evidence.max())

@@ -10,7 +10,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from rcll.stages.closets.evidence import Evidence, Ints
 from rcll.stages.closets.params import ClosetParams
-from rcll.stages.similarity import N_TRIGRAMS, Floats
+from rcll.stages.similarity import N_STEMS, N_TRIGRAMS, Floats
 
 _ROWS_AT_ONCE = 512
 #: Columns of the sketch of the trigram rows in which a large room is searched.
@@ -144,15 +144,16 @@ def _portions(visitors: Ints, members: Ints, limit: int, *, is_home: bool) -> li
 
 
 def _sketch(lexical: csr_matrix) -> Floats:
-    """The trigram rows in a few columns that keep dot products, but for noise (a count sketch).
+    """The lexical rows in a few columns that keep dot products, but for noise (a count sketch).
 
-    Each trigram column is added, with a sign, to one of ``_SKETCH``: Charikar, Chen, Farach-Colton (2002).
+    Each column is added, with a sign, to one of ``_SKETCH``: Charikar, Chen, Farach-Colton (2002).
     """
-    columns = np.arange(N_TRIGRAMS)
+    n_columns = N_TRIGRAMS + N_STEMS
+    columns = np.arange(n_columns)
     mixed = (columns.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
     signs = np.where(mixed & np.uint64(1), 1, -1) * np.sqrt(_TRUST)
     target = ((mixed >> np.uint64(1)) % np.uint64(_SKETCH)).astype(np.intp)
-    projection = csr_matrix((signs.astype(np.float32), (columns, target)), (N_TRIGRAMS, _SKETCH))
+    projection = csr_matrix((signs.astype(np.float32), (columns, target)), (n_columns, _SKETCH))
     return csr_matrix(lexical @ projection).toarray()
 
 
