@@ -132,7 +132,7 @@ def dig(schema: str, paths: list[UPath], banks: list[str] | None, lease: Lease |
     with open_place(schema) as place:
         with place.database.connect() as conn:
             plan = plan_tunnels(conn, place.tenant, found, banks)
-        n_new, n_gone = plan.new.height, len(plan.gone)
+        n_new, n_changed, n_gone = plan.new.height, plan.changed.height, len(plan.gone)
         if lease:
-            n_new, n_gone = dig_tunnels(place.database, place.tenant, plan, lease)
-    return {"n_new": n_new, "n_gone": n_gone, "n_kept": plan.n_kept}
+            n_new, n_changed, n_gone = dig_tunnels(place.database, place.tenant, plan, lease)
+    return {"n_new": n_new, "n_updated": n_changed, "n_gone": n_gone, "n_kept": plan.n_kept}

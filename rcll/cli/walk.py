@@ -252,7 +252,8 @@ def _show_writes(summary: dict[str, Any]) -> None:
     if closets := summary.get("closets"):
         _show_closets(closets)
     if tunnels := summary.get("tunnels"):
-        counts = f"{tunnels['n_new']} new, {tunnels['n_gone']} gone, {tunnels['n_kept']} as they were"
+        counts = f"{tunnels['n_new']} new, {tunnels['n_updated']} updated, {tunnels['n_gone']} gone, "
+        counts += f"{tunnels['n_kept']} as they were"
         hint = "" if tunnels["pairs"] else "; no pair of banks is allowed, set tunnel_pairs in rcll.toml"
         out.print(f"tunnels: {counts}{hint}", markup=False)
 

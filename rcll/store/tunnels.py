@@ -1,11 +1,12 @@
 """Tunnels in the database: rcll keeps its own equal to what it finds, and leaves the rest alone."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import polars as pl
-from psycopg.rows import dict_row
+from psycopg.rows import TupleRow, dict_row
 
 from rcll.frames import DEFAULT_ROOM, TUNNELS, require_schema
 from rcll.store.catalog import Tenant
@@ -61,9 +62,10 @@ class Neighbour(NamedTuple):
 
 
 class TunnelPlan(NamedTuple):
-    """What to dig (frames.TUNNELS plus ``tunnel_id``), what to fill in, and how many stand as they are."""
+    """What to dig and what to bring up to date (frames.TUNNELS plus ``tunnel_id``), what to fill in, what stands."""
 
     new: pl.DataFrame
+    changed: pl.DataFrame
     gone: list[str]
     n_kept: int
 
@@ -91,20 +93,32 @@ def plan_tunnels(conn: Connection, tenant: Tenant, found: pl.DataFrame, banks: S
         banks: the run's banks.
     """
     wanted = with_ids(found)
-    present: set[str] = set()
+    rows: list[TupleRow] = []
     if tenant.migrated:
         values = {"banks": None if banks is None else list(banks)}
-        rows = conn.execute(query("select_auto_tunnels", **tenant.names()), values).fetchall()
-        present = {row[0] for row in rows}
-    gone = sorted(present - set(wanted["tunnel_id"]))
-    new = wanted.filter(~pl.col("tunnel_id").is_in(sorted(present)))
-    return TunnelPlan(new, gone, len(present) - len(gone))
+        rows = conn.execute(query("select_tunnel_states", **tenant.names()), values).fetchall()
+    present = {row[0]: _state(*row[2:]) for row in rows if row[1] == "auto"}
+    columns = ("tunnel_id", "score", "evidence", "source_bank_id", "target_bank_id")
+    states = {row[0]: _state(row[1], json.loads(row[2]), *row[3:]) for row in wanted.select(columns).iter_rows()}
+    gone = sorted(present.keys() - states.keys())
+    changed = [found for found, state in states.items() if found in present and present[found] != state]
+    new = wanted.filter(~pl.col("tunnel_id").is_in([row[0] for row in rows]))
+    kept = len(present) - len(gone) - len(changed)
+    return TunnelPlan(new, wanted.filter(pl.col("tunnel_id").is_in(changed)), gone, kept)
 
 
-def dig_tunnels(database: Database, tenant: Tenant, plan: TunnelPlan, lease: Lease) -> tuple[int, int]:
-    """Write the plan in short transactions; returns how many tunnels were dug and filled in."""
+_State = tuple[float | None, dict[str, Any] | None, str | None, str | None]
+
+
+def _state(score: float | None, evidence: dict[str, Any] | None, source: str | None, target: str | None) -> _State:
+    """What may change about a tunnel; the score as the column of type real keeps it."""
+    return None if score is None else round(score, 4), evidence, source, target
+
+
+def dig_tunnels(database: Database, tenant: Tenant, plan: TunnelPlan, lease: Lease) -> tuple[int, int, int]:
+    """Write the plan in short transactions; returns how many tunnels were dug, brought up to date and filled in."""
     held = sorted(lease.tokens)
-    n_new = n_gone = 0
+    n_new = n_changed = n_gone = 0
     with database.connect() as conn:
         for start in range(0, len(plan.gone), BATCH_ROWS):
             ids = {"tunnel_ids": plan.gone[start : start + BATCH_ROWS]}
@@ -115,7 +129,12 @@ def dig_tunnels(database: Database, tenant: Tenant, plan: TunnelPlan, lease: Lea
             with conn.transaction():
                 lease.check(conn, tenant, held)
                 n_new += insert_tunnels(conn, tenant, batch, lease.run_id)
-    return n_new, n_gone
+        for batch in plan.changed.iter_slices(BATCH_ROWS):
+            with conn.transaction():
+                lease.check(conn, tenant, held)
+                values = batch.to_dict(as_series=False)
+                n_changed += len(conn.execute(query("update_tunnels", **tenant.names()), values).fetchall())
+    return n_new, n_changed, n_gone
 
 
 def filed_units(conn: Connection, tenant: Tenant, banks: Sequence[str]) -> pl.DataFrame:

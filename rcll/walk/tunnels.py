@@ -11,6 +11,7 @@ from rcll.stages.tunnels import TunnelParams, allowed_banks, link_units
 from rcll.store.extract import extract_members, list_banks
 from rcll.store.tunnels import filed_units
 from rcll.walk.labels import read_plan
+from rcll.walk.linked import fingerprint, linked_before
 from rcll.walk.place import Place
 
 
@@ -66,7 +67,13 @@ def link_room(place: Place, room: RoomUnits, banks: Sequence[str] | None, *, is_
     names: list[str] = units["bank_id"].unique().sort().to_list()
     allowed = allowed_banks(names, place.settings.tunnel_pairs, place.settings.private)
     params = TunnelParams(per_unit=place.settings.tunnels_per_unit)
-    found = link_units(units.select(LINK_UNITS.names()), embeddings, allowed, params)
+    units = units.select(LINK_UNITS.names())
+    mark = fingerprint(units, embeddings, allowed, params)
+
+    def link() -> pl.DataFrame:
+        return link_units(units, embeddings, allowed, params)
+
+    found = linked_before(place.settings, place.tenant.schema, room.room, mark, link)
     if banks is None:
         return found
     chosen = list(banks)

@@ -1,10 +1,22 @@
--- name: select_auto_tunnels
--- Tunnels that rcll found by itself and that touch one of these banks.
-SELECT id::text AS tunnel_id
-FROM {tunnels}
-WHERE method = 'auto'
-  AND (%(banks)s::text[] IS NULL OR source_bank_id = ANY(%(banks)s::{bank_type}[])
-       OR target_bank_id = ANY(%(banks)s::{bank_type}[]));
+-- name: select_tunnel_states
+-- Tunnels that touch one of these banks (null: all), and what a run may change about those that rcll found by itself.
+-- The truth about a unit's bank is the unit: a bank may have been renamed since.
+SELECT t.id::text AS tunnel_id, t.method, t.score, t.evidence, t.source_bank_id::text, t.target_bank_id::text
+FROM {tunnels} t
+WHERE (%(banks)s::text[] IS NULL
+       OR EXISTS (SELECT FROM {units} u WHERE u.id IN (t.source_unit_id, t.target_unit_id)
+                  AND u.bank_id = ANY(%(banks)s::{bank_type}[])));
+
+-- name: update_tunnels
+-- Found tunnels that were there, as they are found now.
+UPDATE {tunnels} t
+   SET score = i.score, evidence = i.evidence::jsonb,
+       source_bank_id = i.source_bank_id::{bank_type}, target_bank_id = i.target_bank_id::{bank_type}
+FROM unnest(%(tunnel_id)s::uuid[], %(source_bank_id)s::text[], %(target_bank_id)s::text[],
+            %(score)s::real[], %(evidence)s::text[])
+  AS i(tunnel_id, source_bank_id, target_bank_id, score, evidence)
+WHERE t.id = i.tunnel_id AND t.method = 'auto'
+RETURNING t.id::text;
 
 -- name: insert_tunnels
 -- Found tunnels whose ends still stand in their banks; one that exists already, by whoever, is left alone.

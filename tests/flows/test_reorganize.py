@@ -121,6 +121,36 @@ def test_tunnels_of_one_bank_leave_the_others(bank):
     assert again["tunnels"] == again["tunnels"] | {"n_new": 0, "n_gone": 0, "n_kept": n_new}
 
 
+def test_incremental_run_ends_equal_to_a_full_one(bank, tmp_path):
+    """After an edit, a deletion and a new unit, tunnels are those of a run from nothing; then nothing is written."""
+    import shutil
+
+    state = "SELECT id, score, evidence, source_bank_id, target_bank_id FROM tunnels ORDER BY id"
+    _walk()
+    before = _rows(bank, state)
+    with bank.connect() as conn:
+        conn.execute("UPDATE memory_units SET text = 'The tea is green.' WHERE id = %s", [unit_id(0)])
+        conn.execute("DELETE FROM memory_units WHERE id = %s", [unit_id(3)])
+        conn.execute(
+            "INSERT INTO memory_units (bank_id, text, embedding) SELECT 'bob', %s, embedding"
+            " FROM memory_units WHERE id = %s",
+            [SHARED[3][1].replace("On 3 June", "In June"), unit_id(6)],
+        )
+    run = _walk(only="labels")
+    summary = _walk(only="tunnels")["tunnels"]
+    incremental = _rows(bank, state)
+    assert run["loaded"]["n_written"] > 0
+    assert {row[0] for row in incremental} != {row[0] for row in before}
+    with bank.connect() as conn:
+        conn.execute("DELETE FROM tunnels")
+    shutil.rmtree(tmp_path / "storage" / "links")
+    _walk(only="tunnels")
+    assert _rows(bank, state) == incremental
+    again = _walk(only="tunnels")["tunnels"]
+    assert (again["n_new"], again["n_updated"], again["n_gone"]) == (0, 0, 0)
+    assert again["n_kept"] == summary["n_new"] + summary["n_updated"] + summary["n_kept"]
+
+
 def test_tunnels_go_when_no_pair_is_allowed_any_more(bank, monkeypatch):
     """What rcll found by itself disappears with the permission."""
     n_new = _walk()["tunnels"]["n_new"]

@@ -34,11 +34,12 @@ class TunnelParams:
     """Nearest units of linkable banks that are looked at, so that a crowded bank does not hide the others."""
     n_together: int = 8
     """A term that stands in so few units makes each two of them worth a look, wherever their vectors lie."""
-    exact_units: int = 8_192
+    exact_units: int = 16_384
     """Up to so many units all pairs are compared; beyond, a unit meets those of the nearest cells."""
-    cell_units: int = 128
+    cell_units: int = 512
     """Mean number of units in a cell."""
-    n_cells: int = 8
-    """Cells in which a unit looks for neighbours."""
+    n_cells: int = 24
+    """Cells in which a unit looks for neighbours. Of 200,000 sentences 12 cells find .984 of the nearest, 16 find
+    .988; of 20,000 16 find .997 (bench/tunnels)."""
     seed: int = 0
     """Start of all draws (sampled pairs, cells), so that a room always gives the same tunnels."""
