@@ -1,11 +1,16 @@
 """Commands for analysts: snapshot, sql, report, doctor, second-opinion."""
 
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rcll.cli import sql
+from rcll.cli.data import measure
 from rcll.cli.output import (
     Banks,
     Json,
@@ -18,7 +23,11 @@ from rcll.cli.output import (
     progress_bars,
     use_rules,
 )
+from rcll.errors import InputError
 from rcll.settings import load_settings
+
+if TYPE_CHECKING:
+    from rcll.stages.evaluate import Evaluation
 
 #: How many snapshots of a tenant --prune leaves where nothing is said.
 KEEP = 14
@@ -28,6 +37,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(snapshot)
     app.command()(doctor)
+    app.command()(report)
     sql.register(app)
 
 
@@ -63,7 +73,7 @@ def snapshot(
             where, manifest = take_snapshot(place.database, place.tenant, target, options)
             made.append({"path": where, "schema": manifest.schema, "seconds": manifest.seconds})
             made[-1] |= {"longest_hold": manifest.longest_hold, "n_banks": len(manifest.banks)}
-            made[-1] |= {"tables": manifest.tables}
+            made[-1] |= {"tables": manifest.tables, "migrated": manifest.migrated}
     gone = prune_snapshots(target, keep=keep) if prune else []
     if json:
         print_json({"snapshots": made, "pruned": gone})
@@ -72,6 +82,8 @@ def snapshot(
         rows = [(name, *counts.values()) for name, counts in each["tables"].items()]
         print_table(f"schema {each['schema']}: {each['n_banks']:,} banks", ("table", "rows", "files", "bytes"), rows)
         out.print(f"snapshot {each['path']}", markup=False, soft_wrap=True)
+        if not each["migrated"]:
+            out.print("  migrations are pending, so it holds units alone; run rcll migrate first for all tables")
         out.print(f"  {each['seconds']:.1f} s; no state of the database was held longer than {each['longest_hold']} s")
     if prune:
         out.print(f"pruned: {len(gone)}")
@@ -101,3 +113,66 @@ def doctor(schema: Schemas = None, taxonomy: TaxonomyFile = None, json: Json = F
         print_table("findings", ("severity", "schema", "finding", "what to do"), rows)
     if any(ailment.severity == "broken" for ailment in found):
         raise typer.Exit(1)
+
+
+def report(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.html", help="Where the page is written; replaced if it exists.")
+    ],
+    folder: sql.From = None,
+    schema: sql.Schema = None,
+    labelled: Annotated[
+        str | None, typer.Option("--labelled", metavar="FILE.jsonl", help="Lines with text, room and hall to judge by.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make one page that shows the palace; it holds all it needs and asks nothing of any network.
+
+    Without --from the banks are looked at afresh; with it the newest snapshot there is shown, and what drifted since
+    the one before.
+
+    Examples: rcll report palace.html | rcll report palace.html --from /data/palace --labelled truth.jsonl
+    """
+    from rcll.analyst.report import write_report
+
+    evaluation = measure(labelled, None, layers=False)[0] if labelled else None
+    with err.status("drawing"), _snapshots(folder, schema) as where:
+        page = draw_report(where, schema, evaluation)
+        write_report(page, file)
+    if json:
+        print_json({"path": str(file), "bytes": len(page.encode("utf-8", "replace"))})
+        return
+    out.print(f"wrote {file} ({len(page) / 1e6:.1f} MB); open it in any browser", markup=False, soft_wrap=True)
+
+
+def draw_report(where: str, schema: str | None, evaluation: "Evaluation | None" = None) -> str:
+    """The page about the newest snapshot of a folder or store."""
+    from rcll.analyst.duck import open_snapshots
+    from rcll.analyst.report import render_report
+
+    settings = load_settings()
+    with open_snapshots(where, schema=schema) as connection:
+        return render_report(
+            connection,
+            schema=schema,
+            threshold=settings.closet_threshold,
+            cache=settings.home / "cache",
+            evaluation=evaluation,
+        )
+
+
+@contextmanager
+def _snapshots(folder: str | None, schema: str | None) -> Generator[str]:
+    """The folder that was named, or one with a fresh snapshot that goes afterwards."""
+    from rcll.analyst.snapshot import SnapshotOptions, take_snapshot
+    from rcll.walk.place import open_places
+
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="rcll-report-") as fresh, open_places([schema] if schema else ()) as places:
+        if len(places) > 1:
+            names = ", ".join(place.tenant.schema for place in places)
+            raise InputError(f"the database holds schemas {names}; expected one; say --schema")
+        take_snapshot(places[0].database, places[0].tenant, fresh, SnapshotOptions(embeddings=False))
+        yield fresh

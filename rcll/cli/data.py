@@ -15,7 +15,7 @@ from rcll.errors import InputError
 from rcll.settings import load_settings
 
 if TYPE_CHECKING:
-    from rcll.stages.evaluate import Agreement
+    from rcll.stages.evaluate import Agreement, Evaluation
     from rcll.taxonomy import Taxonomy
 
 JsonLines = Annotated[str, typer.Argument(help="File with one JSON object a line, or - for standard input.")]
@@ -53,6 +53,27 @@ def evaluate(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
 
     Examples: rcll eval labelled.jsonl | rcll eval labelled.jsonl --json
     """
+    found, unknown = measure(file, taxonomy, layers=layers)
+    if json:
+        print_json(found.as_dict() | {"unknown": unknown})
+        return
+    for field in ("room", "hall"):
+        _show_agreement(field, getattr(found, field))
+    out.print(f"{found.n_units:,} units; room and hall both right: {found.both:.3f}")
+    _show_unknown(unknown)
+    if found.layer_exact is not None:
+        out.print(f"layer right: {found.layer_exact:.3f}; within one: {found.layer_near:.3f}")
+
+
+def measure(file: str, taxonomy: str | None, *, layers: bool) -> "tuple[Evaluation, dict[str, Counter[str]]]":
+    """Labels that the rules give to the lines of a file, against those that stand in it.
+
+    Returns:
+        The agreement, and by field the labels of the file that no rule gives.
+
+    Raises:
+        InputError: the file cannot be read, or a line lacks text, room or hall.
+    """
     from rcll.stages.classify import ClassifyParams, classify_units
     from rcll.stages.evaluate import evaluate_labels
     from rcll.taxonomy import load_taxonomy
@@ -73,16 +94,7 @@ def evaluate(file: JsonLines, taxonomy: TaxonomyFile = None, layers: Layers = Fa
     truth = texts.select("unit_id").with_columns(**{name: pl.Series(column) for name, column in columns.items()})
     rules = load_taxonomy(taxonomy or load_settings().taxonomy)
     found = evaluate_labels(classify_units(texts, rules, ClassifyParams(use_layers=layers)), truth)
-    unknown = _unknown(columns, rules)
-    if json:
-        print_json(found.as_dict() | {"unknown": unknown})
-        return
-    for field in ("room", "hall"):
-        _show_agreement(field, getattr(found, field))
-    out.print(f"{found.n_units:,} units; room and hall both right: {found.both:.3f}")
-    _show_unknown(unknown)
-    if found.layer_exact is not None:
-        out.print(f"layer right: {found.layer_exact:.3f}; within one: {found.layer_near:.3f}")
+    return found, _unknown(columns, rules)
 
 
 def _unknown(truth: Mapping[str, list[Any]], rules: "Taxonomy") -> dict[str, Counter[str]]:

@@ -38,7 +38,7 @@ def demo(json: Json = False) -> None:
     with EmbeddedServer(load_settings().home) as server:
         seconds = {"seed": _seed(server)}
         (summary,) = run_flow(banks=None, schemas=None, only=None, dry_run=False)
-        found = _look()
+        found = _look() | {"report": _report()}
     summary["seconds"] = seconds | summary["seconds"]
     total = round(time.monotonic() - started, 1)
     if json:
@@ -46,6 +46,7 @@ def demo(json: Json = False) -> None:
         return
     show_summary(summary)
     _show_found(found)
+    out.print(f"\nthe palace on one page: {found['report']}", markup=False, soft_wrap=True)
     out.print(f"\nin all {total:.0f} s")
     _show_next()
 
@@ -81,6 +82,21 @@ def _look() -> dict[str, Any]:
     by_room = {closet.room: closet._asdict() for closet in reversed(closets) if closet.room != DEFAULT_ROOM}
     telling = {tunnel.room: tunnel._asdict() for tunnel in reversed(tunnels) if tunnel.relationship != "duplicate"}
     return {"some_closets": list(by_room.values())[:5], "some_tunnels": list(telling.values())[:5]}
+
+
+def _report() -> str:
+    """Take a snapshot, so that rcll sql has something to ask, and draw the page; returns where it lies."""
+    from rcll.analyst.report import write_report
+    from rcll.analyst.snapshot import take_snapshot
+    from rcll.cli.analyst import draw_report
+    from rcll.walk.place import open_place
+
+    settings = load_settings()
+    with open_place(SCHEMA) as place:
+        where, _ = take_snapshot(place.database, place.tenant, settings.snapshots)
+    file = settings.home / "report.html"
+    write_report(draw_report(where, None), file)
+    return str(file)
 
 
 def _show_found(found: dict[str, Any]) -> None:

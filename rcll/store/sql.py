@@ -11,6 +11,7 @@ A file in sql/queries holds named queries::
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import LiteralString, cast
 
 from psycopg import sql
@@ -38,13 +39,26 @@ def query(name: str, /, **names: sql.Composable) -> sql.Composed:
     return trusted(text, **names)
 
 
+def named_texts(file: Path) -> dict[str, str]:
+    """Texts of a file of named queries, by name.
+
+    Raises:
+        RcllError: a name stands twice.
+    """
+    parts = _NAME.split(file.read_text(encoding="utf-8"))[1:]
+    names = parts[::2]
+    for name in names:
+        if names.count(name) > 1:
+            raise RcllError(f"query '{name}' stands twice in {file.name}; expected once")
+    return {name: body.strip().removesuffix(";") for name, body in zip(names, parts[1::2], strict=True)}
+
+
 @cache
 def _queries() -> dict[str, str]:
     found: dict[str, str] = {}
     for file in sorted((sql_dir() / "queries").glob("*.sql")):
-        parts = _NAME.split(file.read_text(encoding="utf-8"))[1:]
-        for name, body in zip(parts[::2], parts[1::2], strict=True):
+        for name, body in named_texts(file).items():
             if name in found:
                 raise RcllError(f"query '{name}' stands twice in sql/queries; expected once")
-            found[name] = body.strip().removesuffix(";")
+            found[name] = body
     return found

@@ -1,8 +1,8 @@
 -- name: bound_export
--- The server ends an export that hangs; times are told in UTC.
+-- The server ends an export that hangs, joins units and ledger in memory, and tells times in UTC.
 SELECT set_config('statement_timeout', %(seconds)s::text || 's', true),
        set_config('idle_in_transaction_session_timeout', %(seconds)s::text || 's', true),
-       set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO', true);
+       set_config('work_mem', '64MB', true), set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO', true);
 
 -- name: export_units
 -- Units of some banks beside what the ledger says of them; times in microseconds since 1970.
