@@ -50,10 +50,10 @@ test-hindsight: .venv/.hindsight   ## beside a real Hindsight server
 test-readme: .venv/.dev     ## the README's commands, as a newcomer types them
 	$(BIN)/pytest tests/readme
 
-torture: .venv/.hindsight          ## kills, crowds, stopped holders, full disks: the full counts, ten minutes
+torture: .venv/.hindsight          ## kills, crowds, stopped holders, full disks: the full counts, 20 minutes
 	RCLL_TORTURE=full $(BIN)/pytest tests/torture --timeout=3600
 
-torture-sample: .venv/.hindsight   ## a seeded sample of it (RCLL_SEED), in three minutes
+torture-sample: .venv/.hindsight   ## a seeded sample of it (RCLL_SEED), in four minutes
 	$(BIN)/pytest tests/torture
 
 test-operations: .venv/.dev        ## Prefect server, worker, clock, kills, Dask workers, on loopback
