@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from rcll.errors import RcllError
-from rcll.stages.closets.title import make_title
+from rcll.stages.closets.title import make_title, telling_sentence
 from rcll.stages.similarity import MAX_COMPARED_CHARS, Floats, char_rows, compared_text, word_rows
 
 #: A full stop ends a sentence where no small letter follows, and no "Dr." or initial stands before.
@@ -39,7 +39,8 @@ class SummaryParams:
     """How much likeness to what is already said costs, against centrality (maximal marginal relevance,
     Carbonell and Goldstein 1998)."""
     title_terms: int = 4
-    title_chars: int = 80
+    title_chars: int = 100
+    """A whole sentence where one is short enough; else terms."""
 
 
 class Extract(NamedTuple):
@@ -68,7 +69,9 @@ def extractive_summary(texts: Sequence[str], params: SummaryParams) -> Extract:
     is_first = np.array([n == 0 for part in parts for n in range(len(part))])
     chosen = _choose(sentences, is_first, params)
     summary = " ".join(_closed(sentences[i]) for i in chosen)
-    title = make_title([text[:MAX_COMPARED_CHARS] for text in texts], params.title_terms) or sentences[chosen[0]]
+    heads = [text[:MAX_COMPARED_CHARS] for text in texts]
+    title = telling_sentence(sentences, heads, params.title_chars)
+    title = title or make_title(heads, params.title_terms) or sentences[chosen[0]]
     return Extract(_shortened(title, params.title_chars), summary, sorted({source[i] for i in chosen}))
 
 

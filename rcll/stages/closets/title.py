@@ -1,4 +1,4 @@
-"""A short label for a group: the terms that its members share."""
+"""A short label for a group: a sentence that says what its members share, or the terms alone."""
 
 import re
 from collections import Counter
@@ -23,6 +23,8 @@ _EMPTY = frozenset(
 #: So many letters tell a word from another; what follows is mostly inflection.
 _STEM = 6
 _LEAST_LETTERS = 3
+#: Words by which every title is taken to be longer; smaller prefers shorter sentences.
+_BREVITY = 6
 
 
 def make_title(texts: Sequence[str], n_terms: int) -> str:
@@ -46,6 +48,23 @@ def make_title(texts: Sequence[str], n_terms: int) -> str:
     chosen = chosen[:n_terms]
     named = [" ".join(_commonest(spelling, stem) for stem in term) for term in chosen]
     return _capitalised(", ".join(named))
+
+
+def telling_sentence(sentences: Sequence[str], texts: Sequence[str], limit: int) -> str:
+    """The short sentence that says most of what the texts share, as it stands but for its full stop.
+
+    A whole sentence, since half of one may say the opposite; empty where none of at most ``limit`` characters holds
+    two words that texts share.
+    """
+    n_with = Counter(stem for text in texts for stem in {stem for stem, _, _ in _content_words(text)})
+    best, most = "", 0.0
+    for sentence in sentences:
+        said = {stem for stem, _, _ in _content_words(sentence)}
+        shared = [n_with[stem] * _weight(stem) for stem in said if n_with[stem] > 1]
+        worth = sum(shared) / (_BREVITY + len(said))
+        if len(sentence) <= limit and len(shared) > 1 and worth > most:
+            best, most = sentence, worth
+    return best.rstrip(".。 ")
 
 
 def _overlap(term: tuple[str, ...], other: tuple[str, ...]) -> bool:
