@@ -1,1 +1,1 @@
-"""What analysts get: snapshots in Parquet, DuckDB over them, a report, a doctor, a second opinion."""
+"""What analysts get: snapshots in Parquet, DuckDB over them, a report, and a doctor."""

@@ -1,4 +1,4 @@
-"""Commands for analysts: snapshot, sql, report, doctor, second-opinion."""
+"""Commands for analysts: snapshot, sql, report, doctor."""
 
 import tempfile
 from collections.abc import Generator

@@ -1,5 +1,5 @@
 -- Which units of a bank sit elsewhere than their neighbours? Of the ten nearest by embedding, among 2,000 units of
--- the bank at most, seven or more stand in one other room. See also rcll second-opinion, which is trained and better.
+-- the bank at most, seven or more stand in one other room.
 -- example: FROM misfiled((SELECT max(bank_id) FROM banks)) LIMIT 20
 -- needs: embeddings
 CREATE MACRO misfiled(bank) AS TABLE
