@@ -95,7 +95,8 @@ class RetainItem(Labelling):
     """One memory, as Hindsight's retain takes it, with an optional label; what is not given the rules decide."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"content": "Never deploy on Friday.", "room": "deployment", "layer": 0}]}
+        extra="allow",  # what else Hindsight's retain takes is Hindsight's to check
+        json_schema_extra={"examples": [{"content": "Never deploy on Friday.", "room": "deployment", "layer": 0}]},
     )
 
     content: Content

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rcll.service.bodies import RecallRequest
 from rcll.service.palace import Caller
 from rcll.stages.recall import ORDINARY_LAYER, ClosetHit, Filters, Hit, Slot, assemble
 from rcll.store.recall import FoundUnit, Hop, Question, Searcher, searching, vector_text
@@ -26,6 +27,18 @@ class Ask:
     limit: int
     l0_limit: int
     tunnels: bool
+
+    @classmethod
+    def of(cls, bank: str, asked: RecallRequest) -> "Ask":
+        """A recall of a bank as a client asked for it."""
+        return cls(
+            bank=bank,
+            query=asked.query,
+            filters=asked.filters,
+            limit=asked.limit,
+            l0_limit=asked.l0_limit,
+            tunnels=asked.tunnels,
+        )
 
 
 @dataclass(frozen=True, slots=True)

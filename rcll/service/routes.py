@@ -129,14 +129,7 @@ async def retain(
 
 async def _recall(request: Request, host: Host, caller: Caller, bank: str, asked: RecallRequest) -> dict[str, Any]:
     await require_bank(caller, bank)
-    ask = Ask(
-        bank=bank,
-        query=asked.query,
-        filters=asked.filters,
-        limit=asked.limit,
-        l0_limit=asked.l0_limit,
-        tunnels=asked.tunnels,
-    )
+    ask = Ask.of(bank, asked)
     return await recall(caller, ask, host.search(request, ask))
 
 

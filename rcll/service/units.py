@@ -25,8 +25,7 @@ async def store_items(palace: Palace, bank: str, items: Sequence[RetainItem]) ->
     if tenant.has_server:
         raise HTTPException(
             409,
-            "these tables are a memory server's, and only it can retain; "
-            "load rcll into it: HINDSIGHT_API_HTTP_EXTENSION=rcll.service.hindsight:RcllHttpExtension",
+            "these tables are a memory server's, and only it can retain; retain there, then run rcll reorganize",
         )
     texts = [item.content for item in items]
     ids = [str(uuid4()) for _ in items]

@@ -39,12 +39,6 @@ WHERE u.bank_id = %(bank)s::{bank_type} AND u.id = ANY(%(unit_ids)s::uuid[])
   AND (%(all_units)s OR l.unit_id IS NULL OR l.taxonomy_hash IS NULL
        OR l.text_hash IS DISTINCT FROM left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32));
 
--- name: document_units
--- Units that came from a document.
-SELECT u.id::text FROM {units} u
-WHERE u.bank_id = %(bank)s::{bank_type} AND u.document_id = ANY(%(documents)s::text[])
-ORDER BY u.id;
-
 -- name: label_units
 -- Labels for units that stand already: what the call sets as explicit goes in; else what somebody has set stays, field
 -- by field (the ledger says so, or the value is neither a default nor the ledger's), and the rules decide the rest.
