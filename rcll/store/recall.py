@@ -114,6 +114,11 @@ class Searcher:
         statement = self._query("search_exact", question, filed_in=query("filed_in", **self._names))
         return [Hit(*row) for row in await self._rows(statement, question.values(limit=limit))]
 
+    async def distances(self, question: Question, unit_ids: Sequence[str]) -> dict[str, float]:
+        """How far given units are; those without a vector are left out."""
+        values = question.values(unit_ids=list(unit_ids))
+        return dict(await self._rows(self._query("unit_distances", question), values))
+
     async def critical(self, question: Question, limit: int) -> tuple[list[tuple[str, float | None]], int]:
         """(unit, distance) of layer 0, nearest first, and how many there are in all."""
         rows = await self._rows(self._query("search_critical", question), question.values(limit=limit))

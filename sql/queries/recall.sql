@@ -84,6 +84,12 @@ FROM near WHERE distance <> 'NaN'
 ORDER BY distance, id
 LIMIT %(limit)s;
 
+-- name: unit_distances
+-- How far given units are.
+SELECT u.id::text, u.embedding {cosine} %(vector)s::{vector_type} AS distance
+FROM {units} u
+WHERE u.id = ANY(%(unit_ids)s::uuid[]) AND u.embedding {cosine} %(vector)s::{vector_type} <> 'NaN';
+
 -- name: search_critical
 -- Units of layer 0, nearest first, those without a vector last; and how many there are.
 WITH critical AS MATERIALIZED (

@@ -5,7 +5,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ START_SECONDS = 120
 class Hindsight:
     """The server process and calls to it; ``database`` is where it keeps its banks."""
 
-    def __init__(self, database: Database, embeddings_url: str, log: Path) -> None:
+    def __init__(self, database: Database, embeddings_url: str, log: Path, **more: str) -> None:
         self.database = database
         self._log = log
         self._port = _free_port()
@@ -45,6 +46,7 @@ class Hindsight:
             "HINDSIGHT_API_PORT": str(self._port),
             "HINDSIGHT_API_DB_POOL_MIN_SIZE": "2",
             "HINDSIGHT_API_DB_POOL_MAX_SIZE": "10",
+            **more,
         }
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._port}", timeout=60)
@@ -77,9 +79,13 @@ class Hindsight:
         self.stop()
         self._client.close()
 
-    def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         """Call a route below /v1/default."""
-        return self._client.request(method, f"/v1/default{path}", json=body)
+        return self.ask(method, f"/v1/default{path}", body, **headers)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        """Call any route."""
+        return self._client.request(method, path, json=body, headers=headers)
 
     def retain(self, bank: str, texts: dict[str, str]) -> None:
         """Retain one document for each (id, text)."""
@@ -99,21 +105,28 @@ class Hindsight:
             return conn.execute(statement).fetchall()
 
 
-@pytest.fixture
-def hindsight(server, admin, tmp_path) -> Iterator[Hindsight]:
-    """A fresh Hindsight server, healthy, with no banks."""
+@contextmanager
+def running_hindsight(server: Any, admin: Any, log: Path, **more: str) -> Generator[Hindsight]:
+    """A fresh Hindsight server, healthy, with no banks; ``more`` is added to its environment."""
     name = f"hindsight_{time.monotonic_ns()}"
     admin.execute(f"CREATE DATABASE {name}")
     with psycopg.connect(server.url(name), autocommit=True) as conn:
         conn.execute("CREATE EXTENSION vector; CREATE EXTENSION pg_trgm; CREATE EXTENSION btree_gin")
     with OpenAIDouble(dims=DIMENSIONS) as double:
-        running = Hindsight(Database(server.url(name), is_embedded=False), double.base_url, tmp_path / "hindsight.log")
+        running = Hindsight(Database(server.url(name), is_embedded=False), double.base_url, log, **more)
         try:
             running.start()
             yield running
         finally:
             running.close()
     admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def hindsight(server, admin, tmp_path) -> Iterator[Hindsight]:
+    """A fresh Hindsight server, healthy, with no banks."""
+    with running_hindsight(server, admin, tmp_path / "hindsight.log") as running:
+        yield running
 
 
 def _free_port() -> int:
