@@ -1,1 +1,1 @@
-"""The palace answers over HTTP: routes for whatever server they live in, and a server of our own."""
+"""The palace answers over HTTP: a server of its own, and an extension inside Hindsight, with one set of routes."""

@@ -44,7 +44,6 @@ from rcll.service.routes import build_router
 from rcll.service.units import label_found
 from rcll.settings import Settings, load_settings
 from rcll.stages.recall import Hit
-from rcll.stages.retain import Wanted
 from rcll.store.catalog import read_tenants
 from rcll.store.connect import Database
 from rcll.store.pool import Pool
@@ -288,7 +287,8 @@ async def _label_item(palace: Palace, bank: str, item: RetainItem, unit_ids: Seq
     if item.wanted.is_set and item.document_id:
         async with palace.pool.connection() as conn:
             ids += await document_units(conn, palace.place.tenant, bank, [item.document_id])
-    return await label_found(palace, bank, list(dict.fromkeys(ids)), item.wanted if item.wanted.is_set else Wanted())
+    # Again: RcllLabelExtension, where it is loaded too, has filed them already, and the answer names their labels.
+    return await label_found(palace, bank, list(dict.fromkeys(ids)), item.wanted, again=True)
 
 
 def _content(item: RetainItem) -> dict[str, Any]:

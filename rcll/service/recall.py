@@ -10,7 +10,7 @@ from rcll.stages.recall import ORDINARY_LAYER, ClosetHit, Filters, Hit, Slot, as
 from rcll.store.recall import FoundUnit, Hop, Question, Searcher, searching, vector_text
 
 #: Units of a room up to which all of them are looked at: quicker than a scan that has to pass over what is outside
-#: the room, and it misses none. bench/service.py measures both.
+#: the room, and it misses none. Not measured yet.
 EXACT_MOST = 20_000
 
 #: Finds units: searcher, question, how many.

@@ -25,7 +25,8 @@ async def store_items(palace: Palace, bank: str, items: Sequence[RetainItem]) ->
     if tenant.has_server:
         raise HTTPException(
             409,
-            "these tables are a memory server's, and only it can retain; retain there, then run rcll reorganize",
+            "these tables are a memory server's, and only it can retain; "
+            "load rcll into it: HINDSIGHT_API_HTTP_EXTENSION=rcll.service.hindsight:RcllHttpExtension",
         )
     texts = [item.content for item in items]
     ids = [str(uuid4()) for _ in items]
@@ -51,13 +52,13 @@ async def store_items(palace: Palace, bank: str, items: Sequence[RetainItem]) ->
 
 
 async def label_found(
-    palace: Palace, bank: str, unit_ids: Sequence[str], wanted: Wanted | None = None
+    palace: Palace, bank: str, unit_ids: Sequence[str], wanted: Wanted | None = None, *, again: bool = False
 ) -> list[StoredLabel]:
-    """Label units of a bank that stand already; without a wish only those that are new or edited."""
+    """Label units of a bank that stand already; without a wish only those that are new or edited, or ``again`` all."""
     wish = wanted or Wanted()
     async with palace.pool.connection() as conn:
         tenant = palace.place.tenant
-        found = await unlabelled_units(conn, tenant, bank, unit_ids, all_units=wish.is_set)
+        found = await unlabelled_units(conn, tenant, bank, unit_ids, all_units=again or wish.is_set)
         if not found:
             return []
         ids, texts = [unit_id for unit_id, _ in found], [text for _, text in found]

@@ -96,6 +96,13 @@ async def unlabelled_units(
     return await (await conn.execute(query("unlabelled_units", **tenant.names()), values)).fetchall()
 
 
+async def document_units(conn: AsyncConnection, tenant: Tenant, bank: str, documents: Sequence[str]) -> list[str]:
+    """Units that came from these documents."""
+    values = {"bank": bank, "documents": list(documents)}
+    rows = await (await conn.execute(query("document_units", **tenant.names()), values)).fetchall()
+    return [unit_id for (unit_id,) in rows]
+
+
 async def label_units(
     conn: AsyncConnection, tenant: Tenant, labels: pl.DataFrame, *, taxonomy_hash: str
 ) -> list[StoredLabel]:

@@ -39,6 +39,12 @@ WHERE u.bank_id = %(bank)s::{bank_type} AND u.id = ANY(%(unit_ids)s::uuid[])
   AND (%(all_units)s OR l.unit_id IS NULL OR l.taxonomy_hash IS NULL
        OR l.text_hash IS DISTINCT FROM left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32));
 
+-- name: document_units
+-- Units that came from a document.
+SELECT u.id::text FROM {units} u
+WHERE u.bank_id = %(bank)s::{bank_type} AND u.document_id = ANY(%(documents)s::text[])
+ORDER BY u.id;
+
 -- name: label_units
 -- Labels for units that stand already: what the call sets as explicit goes in; else what somebody has set stays, field
 -- by field (the ledger says so, or the value is neither a default nor the ledger's), and the rules decide the rest.
@@ -67,7 +73,7 @@ WITH found AS MATERIALIZED (
            CASE WHEN f.keeps_layer THEN f.old_number ELSE f.layer END AS layer,
            CASE WHEN f.keeps_room THEN 'explicit' ELSE f.room_source END AS room_source,
            CASE WHEN f.keeps_hall THEN 'explicit' ELSE f.hall_source END AS hall_source,
-           CASE WHEN NOT f.keeps_layer THEN f.layer_source WHEN f.old_layer_source = 'archived' THEN 'archived'
+           CASE WHEN f.keeps_layer IS NOT TRUE THEN f.layer_source WHEN f.old_layer_source = 'archived' THEN 'archived'
                 ELSE 'explicit' END AS layer_source,
            CASE WHEN f.keeps_room THEN f.old_room_rule ELSE f.room_rule END AS room_rule,
            CASE WHEN f.keeps_hall THEN f.old_hall_rule ELSE f.hall_rule END AS hall_rule,

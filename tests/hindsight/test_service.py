@@ -1,6 +1,8 @@
 """rcll's routes inside the real Hindsight 1.1.0, loaded as its extensions."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 
@@ -62,7 +64,7 @@ def test_recall_is_hindsights_filtered(palace):
     palace.retain("fleet", {"token": TOKENS})
     own = palace.recall("fleet", "disk space")
     found = palace.ask("GET", "/banks/fleet/recall?query=disk+space&limit=50").json()
-    assert [result["text"] for result in found["results"]] == own
+    assert [result["text"] for result in found["results"]][: len(own)] == own
     only = palace.ask("POST", "/ext/banks/fleet/recall", {"query": "disk space", "room": "auth"}).json()["results"]
     assert [result["text"] for result in only] == [TOKENS]
     unit = only[0]["id"]
@@ -128,9 +130,17 @@ def _answers(hindsight) -> list[tuple[int, str | None, str]]:
     found = []
     for method, path, body in CALLS:
         answer = hindsight.call(method, path, body)
-        shape = re.sub(_CHANGING, "*", answer.text)
+        shape = re.sub(_CHANGING, "*", _steady(answer.json()))
         found.append((answer.status_code, answer.headers.get("x-ignored-params"), shape))
     return found
+
+
+def _steady(answer: dict[str, Any]) -> str:
+    """An answer less what differs from call to call: the order of equals, and work that is still going on."""
+    answer.pop("operations_by_status", None)
+    if isinstance(results := answer.get("results"), list):
+        results.sort(key=lambda result: result["text"])
+    return json.dumps(answer)
 
 
 def test_nothing_changes_where_none_of_our_fields_is_used(hindsight, palace):
