@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-keys = typer.Typer(help="Keys of the service, each with the banks that it may read and write.", no_args_is_help=True)
+keys = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Keys of the service, each with the banks that it may read and write.\n\n"
+        "Examples: rcll keys add nightly --read 'team-*' | rcll keys list | rcll keys revoke KEY"
+    ),
+)
 
 
 def register(app: typer.Typer) -> None:
