@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     plans_kept: Annotated[int, Field(ge=1)] = 50
     """Plans that stay under ``storage``; the oldest beyond go when a new one is made."""
     undo_days: Annotated[int, Field(ge=1)] = 90
-    """How far back an undo reaches; rcll_changes forgets older runs."""
+    """How far back an undo reaches: rcll_changes forgets older runs, rcll_labels units that are gone for longer."""
 
     closet_threshold: Annotated[int, Field(ge=3)] = 200
     """Units in one bank and room above which closets are made."""

@@ -1,10 +1,11 @@
 """What a run left behind in the database, read and removed for undo."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import polars as pl
 import psycopg
+from psycopg import sql
 
 from rcll.errors import InputError
 from rcll.stages.undo import UNDO
@@ -43,14 +44,14 @@ def find_run(conn: Connection, tenant: Tenant, run_id: str) -> Run | None:
 
 def touched_banks(conn: Connection, tenant: Tenant, run_id: str) -> list[str]:
     """Banks in which a run wrote anything, sorted."""
-    rows = conn.execute(query("touched_banks", **tenant.names()), {"run_id": run_id}).fetchall()
+    rows = conn.execute(_of_run("touched_banks", tenant), {"run_id": run_id}).fetchall()
     return [bank for (bank,) in rows if bank is not None]
 
 
 def read_written(conn: Connection, tenant: Tenant, run_id: str) -> pl.DataFrame:
     """What a run wrote beside what is there now: stages.undo.UNDO, sorted by unit; in short statements."""
     pages = [pl.DataFrame(schema=UNDO)]
-    statement = query("select_undo_page", **tenant.names())
+    statement = _of_run("select_undo_page", tenant)
     after = _FIRST
     while True:
         values = {"run_id": run_id, "after": after, "limit": PAGE_ROWS}
@@ -87,20 +88,16 @@ def release_holds(conn: Connection, tenant: Tenant, run_id: str, lease: Lease) -
         values = {"run_id": run_id, "after": after, "limit": BATCH_ROWS}
         with conn.transaction():
             lease.check(conn, tenant, list(lease.tokens))
-            row = conn.execute(query("release_holds", **tenant.names()), values).fetchone()
+            row = conn.execute(_of_run("release_holds", tenant), values).fetchone()
         assert row is not None
         after, n_page = row
         n_released += n_page
     return n_released
 
 
-def expire_changes(conn: Connection, tenant: Tenant, *, days: int) -> int:
-    """Forget what runs older than so many days replaced; returns how many rows went."""
-    n_gone = 0
-    values: dict[str, Any] = {"days": days, "limit": BATCH_ROWS}
-    while rows := conn.execute(query("expire_changes", **tenant.names()), values).fetchall():
-        n_gone += len(rows)
-    return n_gone
+def _of_run(name: str, tenant: Tenant) -> sql.Composed:
+    names = tenant.names()
+    return query(name, **names, of_run=query("of_run", **names))
 
 
 def _delete_tunnels(conn: Connection, tenant: Tenant, run_id: str, lease: Lease) -> int:

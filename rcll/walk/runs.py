@@ -13,7 +13,7 @@ from rcll.store.extract import list_banks
 from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
 from rcll.store.parts import remove_folder
-from rcll.store.undo import expire_changes
+from rcll.store.retention import expire_changes, expire_labels
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.labels import labelling_hash
 from rcll.walk.leftovers import run_folder, sweep_dead_runs
@@ -74,3 +74,4 @@ def _finish(place: Place, run_id: UUID, status: str, summary: dict[str, Any]) ->
     with place.database.connect() as conn:
         finish_run(conn, place.tenant, run_id, status=status, summary=summary)
         expire_changes(conn, place.tenant, days=place.settings.undo_days)
+        expire_labels(conn, place.tenant, run_id, days=place.settings.undo_days)

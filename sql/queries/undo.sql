@@ -2,9 +2,15 @@
 -- One run, for undo.
 SELECT run_id::text, kind, status, started_at, finished_at, summary FROM {runs} WHERE run_id = %(run_id)s;
 
+-- name: of_run
+-- Fragment: what a run wrote to the log c. Its time says on which pages to look; a day more, as clocks are set back.
+c.run_id = %(run_id)s
+AND c.changed_at >= (SELECT r.started_at - interval '1 day' FROM {runs} r WHERE r.run_id = %(run_id)s)
+;
+
 -- name: touched_banks
 -- Banks in which a run wrote labels, closets or tunnels.
-SELECT bank_id FROM {changes} WHERE run_id = %(run_id)s
+SELECT c.bank_id FROM {changes} c WHERE {of_run}
 UNION SELECT bank_id::text FROM {closets} WHERE run_id = %(run_id)s
 UNION SELECT unnest(ARRAY[source_bank_id, target_bank_id])::text FROM {tunnels} WHERE run_id = %(run_id)s
 ORDER BY 1;
@@ -30,7 +36,7 @@ SELECT c.unit_id::text AS unit_id, coalesce(u.bank_id::text, c.bank_id) AS bank_
 FROM {changes} c
 LEFT JOIN {units} u ON u.id = c.unit_id
 LEFT JOIN {ledger} l ON l.unit_id = c.unit_id
-WHERE c.run_id = %(run_id)s AND c.unit_id > %(after)s::uuid
+WHERE {of_run} AND c.unit_id > %(after)s::uuid
 ORDER BY c.unit_id
 LIMIT %(limit)s;
 
@@ -55,7 +61,7 @@ UPDATE {runs} SET status = 'undone' WHERE run_id = %(run_id)s;
 -- page, null where there was none, and how many were released.
 WITH page AS (
     SELECT c.unit_id FROM {changes} c
-    WHERE c.run_id = %(run_id)s AND c.unit_id > %(after)s::uuid
+    WHERE {of_run} AND c.unit_id > %(after)s::uuid
     ORDER BY c.unit_id LIMIT %(limit)s
 ), released AS (
     UPDATE {ledger} l SET is_held = false, taxonomy_hash = NULL
@@ -63,11 +69,3 @@ WITH page AS (
     RETURNING 1
 )
 SELECT (SELECT unit_id::text FROM page ORDER BY page.unit_id DESC LIMIT 1), (SELECT count(*) FROM released);
-
--- name: expire_changes
--- Forget what old runs replaced, a batch at a time.
-DELETE FROM {changes}
-WHERE (run_id, unit_id) IN (
-    SELECT c.run_id, c.unit_id FROM {runs} r JOIN {changes} c ON c.run_id = r.run_id
-    WHERE r.started_at < now() - make_interval(days => %(days)s) LIMIT %(limit)s)
-RETURNING 1;

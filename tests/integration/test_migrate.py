@@ -21,7 +21,7 @@ from rcll.store.migrate import (
 )
 
 KINDS = ["hindsight", "specification", "fork"]
-ALL = ["0001_labels", "0002_ledger", "0003_closets", "0004_tunnels", "0005_service", "0006_archived"]
+ALL = ["0001_labels", "0002_ledger", "0003_closets", "0004_tunnels", "0005_service", "0006_archived", "0007_retention"]
 FIRST, SECOND, THIRD = (f"00000000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
 
 
@@ -329,6 +329,7 @@ def test_preview_counts_the_losses(linked, tenant_of):
         "memory_units.hall": 0,
         "memory_units.layer": 0,
         "memory_units.room": 1,
+        "rcll_labels.gone_at": 0,
     }
     assert losses.tables == {
         "rcll_changes": 0,
@@ -403,7 +404,7 @@ def test_other_peoples_new_tables_are_not_ours(database_of, tenant_of):
         ),
         (
             "DELETE FROM rcll_migrations WHERE name = '0002_ledger'",
-            "migration 0002_ledger is not applied in schema 'public', but the later 0006_archived is",
+            "migration 0002_ledger is not applied in schema 'public', but the later 0007_retention is",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from rcll.errors import Busy, InputError
 from rcll.store.checks import run_checks
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import list_runs, set_explicit, start_run
-from rcll.store.undo import expire_changes, find_run
+from rcll.store.undo import find_run
 from rcll.walk.undo import undo_run
 from tests.integration.places import N_UNITS, fill, unit_id
 from tests.integration.walks import Walk, migrated
@@ -161,18 +161,6 @@ def test_runs_that_cannot_be_undone(walk):
         undo_run(walk.place, run_id)
     with pytest.raises(InputError, match=f"it took run {run_id} back; say rcll undo {run_id} --release"):
         undo_run(walk.place, undone.run_id)
-
-
-def test_old_runs_are_forgotten_and_say_so(walk):
-    """The undo log is cut by age; a run beyond it is refused with the reason."""
-    old, _ = walk.run("auth", rules="T")
-    new, _ = walk.run("api", rules="U")
-    walk.do("UPDATE rcll_runs SET started_at = now() - interval '100 days' WHERE run_id = %s", old)
-    with walk.database.connect() as conn:
-        assert expire_changes(conn, walk.tenant, days=90) == N_UNITS
-    with pytest.raises(InputError, match=r"wrote 300 labels, and what they replaced is forgotten.*90 days"):
-        undo_run(walk.place, old)
-    assert undo_run(walk.place, new).n_restored == N_UNITS
 
 
 def test_busy_bank_is_not_undone(walk):
