@@ -1,7 +1,7 @@
 """Commands for analysts: snapshot, sql, report, doctor."""
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rcll.cli import sql
+from rcll.cli import opinion, sql
 from rcll.cli.data import measure
 from rcll.cli.output import (
     Banks,
@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
     app.command()(report)
     sql.register(app)
+    opinion.register(app)
 
 
 def snapshot(
@@ -136,7 +137,7 @@ def report(
     from rcll.analyst.report import write_report
 
     evaluation = measure(labelled, None, layers=False)[0] if labelled else None
-    with err.status("drawing"), _snapshots(folder, schema) as where:
+    with err.status("drawing"), fresh_or_named(folder, schema) as where:
         page = draw_report(where, schema, evaluation)
         write_report(page, file)
     if json:
@@ -162,17 +163,24 @@ def draw_report(where: str, schema: str | None, evaluation: "Evaluation | None" 
 
 
 @contextmanager
-def _snapshots(folder: str | None, schema: str | None) -> Generator[str]:
-    """The folder that was named, or one with a fresh snapshot that goes afterwards."""
+def fresh_or_named(
+    folder: str | None, schema: str | None, *, banks: Sequence[str] | None = None, embeddings: bool = False
+) -> Generator[str]:
+    """The folder that was named, or one with a fresh snapshot that goes afterwards.
+
+    Raises:
+        InputError: the database holds several tenants and none was named.
+    """
     from rcll.analyst.snapshot import SnapshotOptions, take_snapshot
-    from rcll.walk.place import open_places
+    from rcll.walk.place import open_places, places_of
 
     if folder is not None:
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="rcll-report-") as fresh, open_places([schema] if schema else ()) as places:
+    with tempfile.TemporaryDirectory(prefix="rcll-fresh-") as fresh, open_places([schema] if schema else ()) as places:
         if len(places) > 1:
             names = ", ".join(place.tenant.schema for place in places)
             raise InputError(f"the database holds schemas {names}; expected one; say --schema")
-        take_snapshot(places[0].database, places[0].tenant, fresh, SnapshotOptions(embeddings=False))
+        for place, names in places_of(places, banks):
+            take_snapshot(place.database, place.tenant, fresh, SnapshotOptions(names, embeddings=embeddings))
         yield fresh
