@@ -62,7 +62,8 @@ def test_labels_of_units_that_are_gone_are_noted_and_go_later(walk):
     deleted, archived = unit_id(5), unit_id(6)
     walk.do("DELETE FROM memory_units WHERE id = %s", deleted)
     walk.do(
-        "INSERT INTO invalidated_memory_units (id, bank_id, text) SELECT id, bank_id, text FROM memory_units WHERE id = %s",
+        "INSERT INTO invalidated_memory_units (id, bank_id, text)"
+        " SELECT id, bank_id, text FROM memory_units WHERE id = %s",
         archived,
     )
     walk.do("DELETE FROM memory_units WHERE id = %s", archived)
