@@ -3,6 +3,8 @@
 import os
 import re
 import tomllib
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -158,6 +160,7 @@ def load_settings(**overrides: Any) -> Settings:
     Raises:
         InputError: a value cannot be used; the message names the variable and never shows a value.
     """
+    _refuse_mistyped(os.environ)
     config = os.environ.get("RCLL_CONFIG")
     if config and not Path(config).is_file():
         raise InputError(f"RCLL_CONFIG names '{config}', which is no file; expected a TOML file of settings")
@@ -179,3 +182,12 @@ def load_settings(**overrides: Any) -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise InputError(f"{config or DEFAULT_CONFIG} cannot be read: {reason}; expected a TOML file") from None
+
+
+def _refuse_mistyped(variables: Iterable[str]) -> None:
+    """Variables of other programs may begin like ours; one that is nearly ours was meant for us."""
+    ours = {f"RCLL_{name.upper()}" for name in Settings.model_fields} | {"RCLL_CONFIG"}
+    for found in sorted(set(variables) - ours):
+        meant = get_close_matches(found.removeprefix("RCLL_"), [name.removeprefix("RCLL_") for name in ours], 1, 0.8)
+        if found.startswith("RCLL_") and meant:
+            raise InputError(f"{found} is no setting; expected RCLL_{meant[0]}; correct or unset it")
