@@ -24,7 +24,6 @@ from rcll.store.lease import Lease
 from rcll.store.migrate import pending
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.archive import give_back_orphans
-from rcll.walk.asked import Renewed
 from rcll.walk.closets import CondensedRoom, rooms_to_condense
 from rcll.walk.labels import labelling_hash
 from rcll.walk.making import Spent
@@ -178,12 +177,13 @@ def _plan_labels(place: Place, options: Options, folder: UPath, fingerprint: str
 def _condense_rooms(place: Place, parts: list[UPath], options: Options, lease: Lease | None) -> dict[str, Any]:
     n_released = give_back_orphans(place, lease) if lease else 0
     rooms = rooms_to_condense(place, parts, options.banks)
-    wishes = renew(place.tenant.schema, options.banks, lease, Spent()) if lease else Renewed(Spent())
+    wishes = renew(place.tenant.schema, options.banks, lease, Spent())
     done = list(_condensed(place, rooms, parts, lease, wishes.spent))
     names = ("n_new", "n_updated", "n_gone", "n_kept", "n_archived")
     counts = {name: sum(getattr(each, name) for each in done) for name in names}
     failures = [reason for each in (wishes, *done) for reason in each.failures]
     counts |= {"n_renewed": wishes.n_written, "n_waiting": wishes.n_waiting}
+    counts["n_left_out"] = sum(each.n_left_out for each in (wishes, *done))
     rooms_at = {"n_rooms": len(rooms), "threshold": place.settings.closet_threshold, "n_released": n_released}
     spent = asdict(done[-1].spent if done else wishes.spent)
     return counts | rooms_at | spent | {"n_failed": len(failures), "failures": failures}

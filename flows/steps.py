@@ -24,7 +24,7 @@ from rcll.store.migrate import migrate
 from rcll.store.parts import read_part, write_part
 from rcll.store.tunnels import dig_tunnels, plan_tunnels
 from rcll.taxonomy import load_taxonomy
-from rcll.walk.asked import Renewed, renew_closets, stale_wishes
+from rcll.walk.asked import Renewed, preview_renewals, renew_closets, stale_wishes
 from rcll.walk.backfill import plan_missed, plan_pages
 from rcll.walk.closets import CondensedRoom, condense_room
 from rcll.walk.labels import plan_part
@@ -111,10 +111,11 @@ def condense(schema: str, bank: str, room: str, parts: list[UPath], lease: Lease
 
 
 @task(cache_policy=NO_CACHE, **RETRIES)
-def renew(schema: str, banks: list[str] | None, lease: Lease, spent: Spent) -> Renewed:
-    """Write closets anew that somebody asked for and whose sources read differently now."""
+def renew(schema: str, banks: list[str] | None, lease: Lease | None, spent: Spent) -> Renewed:
+    """Write closets anew that somebody asked for and whose sources read differently now; without a lease only count."""
     with open_place(schema) as place:
-        return renew_closets(place, stale_wishes(place, banks), lease, spent)
+        stale = stale_wishes(place, banks)
+        return renew_closets(place, stale, lease, spent) if lease else preview_renewals(place, stale, spent)
 
 
 @task(cache_policy=NO_CACHE, **RETRIES)

@@ -45,6 +45,7 @@ _CLOSET_COUNTS = {
     "waiting": "asked for and waiting for a source",
     "archived": "units moved to layer 3",
     "released": "units given back",
+    "left_out": "beyond --max-calls or --max-tokens",
 }
 _ALWAYS = ("new", "updated", "gone", "as they were", "failed")
 

@@ -4,6 +4,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,12 +93,16 @@ class CallBudget:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What summaries would cost: ``cost`` in the price table's currency, None where it lacks the model."""
+    """What summaries would cost: ``cost`` in the price table's currency, None where it lacks the model.
+
+    ``n_left_out`` groups are beyond the budget.
+    """
 
     calls: int
     tokens_in: int
     tokens_out: int
     cost: float | None
+    n_left_out: int = 0
 
 
 def estimate_tokens(text: str) -> int:
@@ -112,19 +117,29 @@ def prompt_tokens(messages: Iterable[Mapping[str, str]]) -> int:
 
 
 def estimate_cost(
-    requests: Sequence["SummaryRequest"], model: str, prices: Mapping[str, Sequence[float]]
+    requests: Sequence["SummaryRequest"], model: str, prices: Mapping[str, Sequence[float]], budget: CallBudget
 ) -> CostEstimate:
-    """Preview of a run without faults.
+    """Preview of a run without faults, as far as its budget goes.
 
     Args:
         requests: the groups that would be summarised.
         model: the chat model's name.
         prices: price of a million tokens in and out, by model.
+        budget: of the run; it is spent as the run would.
     """
-    tokens_in = sum(prompt_tokens(build_prompt(r.room, r.hall, r.texts).messages) for r in requests)
-    tokens_out = ANSWER_TOKENS * len(requests)
+    tokens_in = n_calls = 0
+    for request in requests:
+        prompt = prompt_tokens(build_prompt(request.room, request.hall, request.texts).messages)
+        reserved = prompt + ANSWER_TOKENS
+        with suppress(BudgetSpent):
+            budget.reserve(reserved)
+            budget.take_call()
+            budget.settle(reserved, reserved)
+            tokens_in += prompt
+            n_calls += 1
+    tokens_out = ANSWER_TOKENS * n_calls
     cost = None
     if model in prices:
         price_in, price_out = prices[model]
         cost = (tokens_in * price_in + tokens_out * price_out) / 1e6
-    return CostEstimate(len(requests), tokens_in, tokens_out, cost)
+    return CostEstimate(n_calls, tokens_in, tokens_out, cost, len(requests) - n_calls)

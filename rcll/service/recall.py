@@ -84,11 +84,12 @@ async def _find(searcher: Searcher, question: Question, ask: Ask, search: Search
     """Units that come as critical are not repeated, unless nothing but layer 0 is asked for."""
     critical, n_critical = await searcher.critical(question, ask.l0_limit)
     apart = {unit_id for unit_id, _ in critical} if ask.filters.max_layer > 0 else set[str]()
-    closets = await searcher.closets(question, ask.limit) if ask.filters.want_closets else []
+    closets, uncovered = await searcher.closets(question, ask.limit) if ask.filters.want_closets else ([], [])
     n_wanted = ask.limit + len(apart)
     while True:
         hits = await search(searcher, question, n_wanted)
-        slots = assemble([hit for hit in hits if hit.id not in apart], closets, ask.limit)
+        units = {hit.id: hit for hit in (*uncovered, *hits) if hit.id not in apart}
+        slots = assemble(list(units.values()), closets, ask.limit)
         if len(slots) == ask.limit or len(hits) < n_wanted:
             return _Found(slots, critical, n_critical)
         n_wanted *= 2  # folded members left places free

@@ -110,8 +110,10 @@ def list_closets(
     """Closets sorted by bank, room and size; freshness is checked against the units as they read now."""
     ids = None if closet_ids is None else list(closet_ids)
     values = {"banks": None if banks is None else list(banks), "room": room, "closet_ids": ids, "limit": limit}
+    names = tenant.names()
+    statement = query("list_closets", **names, is_stale=query("is_stale", **names))
     with conn.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(query("list_closets", **tenant.names()), values).fetchall()
+        rows = cursor.execute(statement, values).fetchall()
     return [Closet(**row) for row in rows]
 
 

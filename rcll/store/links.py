@@ -59,10 +59,12 @@ async def _page(
 ) -> LinkPage:
     values = {"readable": None if readable is None else list(readable), "limit": limit, "offset": offset, **asked}
     async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(query(name, **tenant.names()), values)
+        names = tenant.names()
+        statement = query(name, **names, is_stale=query("is_stale", **names))
+        await cursor.execute(statement, values)
         rows = await cursor.fetchall()
         if not rows and offset:  # beyond the end: the count alone
-            await cursor.execute(query(name, **tenant.names()), values | {"limit": 1, "offset": 0})
+            await cursor.execute(statement, values | {"limit": 1, "offset": 0})
             return LinkPage([], sum(row["total"] for row in await cursor.fetchall()))
     total = rows[0].pop("total") if rows else 0
     return LinkPage([{key: row[key] for key in row if key != "total"} for row in rows], total)

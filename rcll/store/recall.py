@@ -124,10 +124,16 @@ class Searcher:
         rows = await self._rows(self._query("search_critical", question), question.values(limit=limit))
         return [(unit_id, distance) for unit_id, distance, _ in rows], rows[0][2] if rows else 0
 
-    async def closets(self, question: Question, limit: int) -> list[ClosetHit]:
-        """Fresh closets among the ``limit`` nearest."""
-        rows = await self._rows(self._query("search_closets", question), question.values(limit=limit))
-        return [ClosetHit(closet_id, distance, tuple(unit_ids)) for closet_id, distance, unit_ids in rows]
+    async def closets(self, question: Question, limit: int) -> tuple[list[ClosetHit], list[Hit]]:
+        """Fresh closets among the ``limit`` nearest, and the archived units that the others no longer stand for."""
+        names = {"is_stale": query("is_stale", **self._names)}
+        rows = await self._rows(self._query("search_closets", question, **names), question.values(limit=limit))
+        fresh = [ClosetHit(closet_id, distance, tuple(ids)) for closet_id, distance, ids, is_fresh in rows if is_fresh]
+        stale = [closet_id for closet_id, _, _, is_fresh in rows if not is_fresh]
+        if not stale:
+            return fresh, []
+        uncovered = await self._rows(self._query("search_uncovered", question), question.values(closet_ids=stale))
+        return fresh, [Hit(*row) for row in uncovered]
 
     async def units(self, unit_ids: Sequence[str]) -> dict[str, FoundUnit]:
         """Units by id; those that are gone by now are left out."""

@@ -27,7 +27,7 @@ from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
 from rcll.store.oneline import one_line_errors
 from rcll.walk.archive import archive_sources
-from rcll.walk.making import Group, Made, Spent, make_closets
+from rcll.walk.making import Group, Made, Spent, make_closets, preview_closets
 from rcll.walk.place import Place
 
 #: Units of one closet; a paragraph about more says nothing.
@@ -39,14 +39,15 @@ _LABEL_CHARS = 64
 class Renewed:
     """What came of a refresh.
 
-    ``n_dropped`` closets had too few sources left, ``n_waiting`` were asked for and lack a source; ``failures`` holds
-    a reason for each that was not written.
+    ``n_dropped`` closets had too few sources left, ``n_waiting`` were asked for and lack a source, ``n_left_out`` of a
+    plan are beyond its budget; ``failures`` holds a reason for each that a run did not write.
     """
 
     spent: Spent
     n_written: int = 0
     n_dropped: int = 0
     n_waiting: int = 0
+    n_left_out: int = 0
     failures: tuple[str, ...] = ()
 
 
@@ -168,17 +169,7 @@ def renew_closets(place: Place, closets: Sequence[Closet], lease: Lease, spent: 
     """Summarise closets anew from their sources as they read now, under a lease that covers their banks."""
     if not closets:
         return Renewed(spent)
-    groups: list[Group] = []
-    dropped: list[str] = []
-    n_waiting = 0
-    for closet in closets:
-        group, n_missing = _sources(place, closet)
-        if closet.is_explicit and n_missing:
-            n_waiting += 1
-        elif not closet.is_explicit and len(group.members) < ClosetParams().min_members:
-            dropped.append(closet.closet_id)
-        else:
-            groups.append(group)
+    groups, dropped, n_waiting = _due(place, closets)
     made = make_closets(place.settings, groups, spent)
     waiting = {closet.closet_id for closet in closets} - {c.closet_id for c in made.closets} - set(dropped)
     stuck = {group.closet_id for group, _ in made.failed}
@@ -190,7 +181,31 @@ def renew_closets(place: Place, closets: Sequence[Closet], lease: Lease, spent: 
     for bank, room in sorted({(closet.bank_id, closet.room) for closet in made.closets}):
         archive_sources(place, bank, room, lease)
     failures = (*(reason for _, reason in made.failed), *settled.unwritten)
-    return Renewed(made.spent, len(made.closets) - len(settled.unwritten), settled.n_gone, n_waiting, failures)
+    n_written = len(made.closets) - len(settled.unwritten)
+    return Renewed(made.spent, n_written, settled.n_gone, n_waiting, failures=failures)
+
+
+def preview_renewals(place: Place, closets: Sequence[Closet], spent: Spent) -> Renewed:
+    """What :func:`renew_closets` would do with them."""
+    groups, dropped, n_waiting = _due(place, closets)
+    after, n_left_out = preview_closets(place.settings, groups, spent)
+    return Renewed(after, len(groups) - n_left_out, len(dropped), n_waiting, n_left_out)
+
+
+def _due(place: Place, closets: Sequence[Closet]) -> tuple[list[Group], list[str], int]:
+    """Groups to summarise, ids of automatic closets with too few sources, and how many wait for a missing one."""
+    groups: list[Group] = []
+    dropped: list[str] = []
+    n_waiting = 0
+    for closet in closets:
+        group, n_missing = _sources(place, closet)
+        if closet.is_explicit and n_missing:
+            n_waiting += 1
+        elif not closet.is_explicit and len(group.members) < ClosetParams().min_members:
+            dropped.append(closet.closet_id)
+        else:
+            groups.append(group)
+    return groups, dropped, n_waiting
 
 
 def _remember(place: Place, written: Sequence[WrittenCloset], closets: Sequence[Closet], lease: Lease) -> None:

@@ -22,8 +22,8 @@ from rcll.walk.summary import room_sizes
 class CondensedRoom:
     """What became, or by a plan would become, of the closets of one room.
 
-    ``spent`` is the run's, this room included; ``n_archived`` units were moved to the archive layer; ``failures``
-    holds a reason for each closet not made.
+    ``spent`` is the run's, this room included; ``n_archived`` units were moved to the archive layer; ``n_left_out``
+    groups of a plan are beyond its budget; ``failures`` holds a reason for each closet that a run did not make.
     """
 
     spent: Spent
@@ -32,6 +32,7 @@ class CondensedRoom:
     n_gone: int = 0
     n_kept: int = 0
     n_archived: int = 0
+    n_left_out: int = 0
     failures: tuple[str, ...] = ()
 
 
@@ -65,8 +66,9 @@ def condense_room(
     n_new, n_updated = plan.new["group"].n_unique(), plan.updated["closet_id"].n_unique()
     if lease is None:
         n_archived = sum(len(group.members) - 1 for group in groups) if place.settings.archive_sources else 0
-        preview = preview_closets(place.settings, groups, spent)
-        return CondensedRoom(preview, n_new, n_updated, len(plan.dropped), len(plan.kept), n_archived)
+        after, n_left_out = preview_closets(place.settings, groups, spent)
+        n_gone, n_kept = len(plan.dropped), len(plan.kept)
+        return CondensedRoom(after, n_new, n_updated, n_gone, n_kept, n_archived, n_left_out)
     made = make_closets(place.settings, groups, spent)
     stuck = [group.closet_id for group, _ in made.failed if group.closet_id]
     marked: dict[str, Status] = {**dict.fromkeys(plan.kept, "fresh"), **dict.fromkeys(stuck, "failed")}

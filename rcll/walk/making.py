@@ -72,17 +72,18 @@ def make_closets(settings: Settings, groups: Sequence[Group], spent: Spent) -> M
     return Made(_closets(settings, made), failed, after)
 
 
-def preview_closets(settings: Settings, groups: Sequence[Group], spent: Spent) -> Spent:
-    """What a run would have spent after these groups, as far as its budget goes."""
+def preview_closets(settings: Settings, groups: Sequence[Group], spent: Spent) -> tuple[Spent, int]:
+    """What a run would have spent after these groups, and how many of them its budget leaves out."""
     if settings.summary_model is None:
-        return spent
-    affordable = [_request(group) for group in groups][: max(0, settings.max_calls - spent.n_calls)]
-    estimate = estimate_cost(affordable, settings.summary_model, settings.prices)
-    return Spent(
+        return spent, 0
+    requests = [_request(group) for group in groups]
+    estimate = estimate_cost(requests, settings.summary_model, settings.prices, _budget(settings, spent))
+    after = Spent(
         spent.n_calls + estimate.calls,
         spent.n_tokens + estimate.tokens_in + estimate.tokens_out,
         None if estimate.cost is None else (spent.cost or 0.0) + estimate.cost,
     )
+    return after, estimate.n_left_out
 
 
 def _budget(settings: Settings, spent: Spent) -> CallBudget:

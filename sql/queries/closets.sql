@@ -67,18 +67,24 @@ WHERE c.id = m.id AND c.status <> m.status;
 -- name: delete_closets
 DELETE FROM {closets} WHERE id = ANY(%(closet_ids)s::uuid[]) RETURNING id::text;
 
+-- name: is_stale
+-- Fragment: whether a source of closet c is gone, reads differently, or stands in another bank or room; only a closet
+-- that somebody asked for may gather units of several rooms.
+EXISTS (
+    SELECT FROM {closet_sources} s
+    LEFT JOIN {units} u ON u.id = s.unit_id
+    WHERE s.closet_id = c.id
+      AND (u.id IS NULL OR u.bank_id <> c.bank_id
+           OR (u.room IS DISTINCT FROM c.room
+               AND NOT EXISTS (SELECT FROM {explicit} e WHERE e.id = c.id AND e.kind = 'closet'))
+           OR left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM s.text_hash))
+;
+
 -- name: list_closets
--- Closets with their freshness as a reader must see it: stale as soon as a source reads differently, or has moved to
--- another room; only a closet that somebody asked for may gather units of several rooms.
+-- Closets with their freshness as a reader must see it.
 SELECT c.id::text AS closet_id, c.bank_id::text AS bank_id, c.room, c.hall, c.title, c.summary, c.model,
        c.is_extractive, c.n_read, c.n_sources, c.created_at, e.id IS NOT NULL AS is_explicit,
-       CASE WHEN c.status <> 'fresh' THEN c.status
-            WHEN EXISTS (
-                SELECT FROM {closet_sources} s
-                LEFT JOIN {units} u ON u.id = s.unit_id
-                WHERE s.closet_id = c.id AND (u.id IS NULL OR (e.id IS NULL AND u.room IS DISTINCT FROM c.room)
-                  OR left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM s.text_hash))
-            THEN 'stale' ELSE 'fresh' END AS status,
+       CASE WHEN c.status <> 'fresh' THEN c.status WHEN {is_stale} THEN 'stale' ELSE 'fresh' END AS status,
        ARRAY(SELECT s.unit_id::text FROM {closet_sources} s WHERE s.closet_id = c.id ORDER BY s.rank) AS unit_ids
 FROM {closets} c
 LEFT JOIN {explicit} e ON e.id = c.id AND e.kind = 'closet'

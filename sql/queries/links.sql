@@ -21,8 +21,7 @@ ORDER BY score DESC NULLS LAST, id
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: page_closets
--- Closets of banks that the caller may read, with their freshness as a reader must see it: stale as soon as a source
--- reads differently.
+-- Closets of banks that the caller may read, with their freshness as a reader must see it.
 WITH seen AS (
     SELECT c.*
     FROM {closets} c
@@ -33,13 +32,7 @@ WITH seen AS (
 )
 SELECT c.id::text AS id, c.bank_id::text AS bank_id, c.room, c.hall, c.title, c.summary, c.model, c.is_extractive,
        c.n_read, c.n_sources, c.created_at, c.updated_at,
-       CASE WHEN c.status <> 'fresh' THEN c.status
-            WHEN EXISTS (
-                SELECT FROM {closet_sources} s
-                LEFT JOIN {units} u ON u.id = s.unit_id
-                WHERE s.closet_id = c.id AND (u.id IS NULL OR u.room IS DISTINCT FROM c.room
-                  OR left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM s.text_hash))
-            THEN 'stale' ELSE 'fresh' END AS status,
+       CASE WHEN c.status <> 'fresh' THEN c.status WHEN {is_stale} THEN 'stale' ELSE 'fresh' END AS status,
        ARRAY(SELECT s.unit_id::text FROM {closet_sources} s WHERE s.closet_id = c.id ORDER BY s.rank)
            AS source_unit_ids,
        (SELECT count(*) FROM seen) AS total

@@ -104,7 +104,7 @@ ORDER BY distance NULLS LAST, id
 LIMIT %(limit)s;
 
 -- name: search_closets
--- The nearest closets of which every source still stands in the room and reads as when it was summarised.
+-- The nearest closets, and whether every source still reads as when it was summarised.
 WITH near AS MATERIALIZED (
     SELECT c.id, c.embedding {cosine} %(vector)s::{vector_type} AS distance
     FROM {closets} c
@@ -115,17 +115,25 @@ WITH near AS MATERIALIZED (
     LIMIT %(limit)s
 )
 SELECT n.id::text AS id, n.distance,
-       ARRAY(SELECT s.unit_id::text FROM {closet_sources} s WHERE s.closet_id = n.id ORDER BY s.rank) AS unit_ids
+       ARRAY(SELECT s.unit_id::text FROM {closet_sources} s WHERE s.closet_id = n.id ORDER BY s.rank) AS unit_ids,
+       NOT {is_stale} AS is_fresh
 FROM near n
 JOIN {closets} c ON c.id = n.id
 WHERE n.distance <> 'NaN' AND EXISTS (SELECT FROM {closet_sources} s WHERE s.closet_id = n.id)
-  AND NOT EXISTS (
-    SELECT FROM {closet_sources} s
-    LEFT JOIN {units} u ON u.id = s.unit_id
-    WHERE s.closet_id = n.id
-      AND (u.id IS NULL OR u.room IS DISTINCT FROM c.room
-           OR left(encode(sha256(convert_to(u.{text}, 'UTF8')), 'hex'), 32) IS DISTINCT FROM s.text_hash))
 ORDER BY n.distance, n.id;
+
+-- name: search_uncovered
+-- Units that rest in the archive layer on behalf of closets that are shown no more; until a run gives them their layer
+-- back they speak for themselves.
+SELECT DISTINCT u.id::text AS id, u.embedding {cosine} %(vector)s::{vector_type} AS distance
+FROM {closet_sources} s
+JOIN {units} u ON u.id = s.unit_id
+JOIN {ledger} l ON l.unit_id = u.id
+WHERE s.closet_id = ANY(%(closet_ids)s::uuid[]) AND s.replaced IS NOT NULL AND l.layer_source = 'archived'
+  AND {layer} = 3 AND u.bank_id = {bank}
+  AND (%(rooms)s::text[] IS NULL OR coalesce(u.room, 'general') = ANY(%(rooms)s::text[]))
+  AND (%(halls)s::text[] IS NULL OR coalesce(u.hall, 'fact') = ANY(%(halls)s::text[]))
+  AND u.embedding {cosine} %(vector)s::{vector_type} <> 'NaN';
 
 -- name: select_units
 -- Units with their labels as they stand, and what else their table tells.

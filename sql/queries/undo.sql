@@ -54,7 +54,7 @@ WHERE id IN (SELECT id FROM {tunnels} WHERE run_id = %(run_id)s AND method = 'au
 RETURNING id::text;
 
 -- name: mark_undone
-UPDATE {runs} SET status = 'undone' WHERE run_id = %(run_id)s;
+UPDATE {runs} SET status = 'undone', finished_at = coalesce(finished_at, now()) WHERE run_id = %(run_id)s;
 
 -- name: release_holds
 -- Let the rules decide again about units that the undo of a run holds, a keyset page at a time: the last unit of the

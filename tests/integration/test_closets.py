@@ -4,94 +4,32 @@ import polars as pl
 import pytest
 
 from rcll.errors import Busy, InputError
-from rcll.settings import Settings
-from rcll.store.checks import run_checks
-from rcll.store.closets import list_closets
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import finish_run, set_explicit, start_run
 from rcll.store.load import apply_changes
-from rcll.walk.archive import give_back_orphans
-from rcll.walk.asked import create_closet, drop_closet, refresh_closets, renew_closets, show_closet, stale_wishes
+from rcll.walk.asked import create_closet, drop_closet, refresh_closets, show_closet
 from rcll.walk.closets import condense_room
 from rcll.walk.making import Spent
-from rcll.walk.place import Place
 from rcll.walk.undo import undo_run
-from tests.integration.places import REPEATED, fill, unit_id
+from tests.integration.closet_walks import (
+    MATTER,
+    checks,
+    closets,
+    condense,
+    layers,
+    note_again_and_again,
+    place,
+    state,
+)
+from tests.integration.places import unit_id
 from tests.integration.walks import Walk, migrated
-
-#: Units of alice that hold the repeated matter.
-MATTER = [unit_id(n) for n in range(100, 100 + 2 * len(REPEATED), 2)]
 
 
 @pytest.fixture
 def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database, all units filed under auth; alice notes one matter again and again."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-        with database.connect() as conn:
-            conn.execute(
-                "UPDATE memory_units SET text = 'Note ' || md5(id::text) || ' ' || md5(text), embedding = NULL"
-            )
-            for unit, text in zip(MATTER, REPEATED, strict=True):
-                conn.execute("UPDATE memory_units SET text = %s WHERE id = %s", [text, unit])
-        Walk(database, migrated(database), tmp_path).run()
-
-    database = clone(make_template("closets", setup))
+    """Alice notes one matter again and again."""
+    database = clone(make_template("closets", lambda fresh: note_again_and_again(fresh, tmp_path)))
     return Walk(database, migrated(database), tmp_path)
-
-
-def place(walk, **settings):
-    """The walk's place under other settings."""
-    return Place(Settings(home=walk.folder, closet_threshold=100, **settings), walk.database, walk.tenant)
-
-
-def condense(walk, **settings):
-    """What a run does with alice's room: (run id, what became of it)."""
-    where = place(walk, **settings)
-    with walk.database.connect() as conn:
-        run_id = start_run(conn, walk.tenant, kind="reorganize", taxonomy_hash="T", parameters={})
-    planned = pl.DataFrame(
-        walk.rows("SELECT id::text, hall FROM memory_units WHERE bank_id = 'alice' AND room = 'auth' ORDER BY 1"),
-        schema={"unit_id": pl.String, "hall": pl.String},
-        orient="row",
-    )
-    with hold_banks(walk.database, walk.tenant, ["alice"], run_id) as lease:
-        give_back_orphans(where, lease)
-        renewed = renew_closets(where, stale_wishes(where, ["alice"]), lease, Spent())
-        found = condense_room(where, "alice", "auth", planned, lease=lease, spent=renewed.spent)
-    with walk.database.connect() as conn:
-        finish_run(conn, walk.tenant, run_id, status="done", summary={})
-    return str(run_id), found
-
-
-def closets(walk):
-    """All closets."""
-    with walk.database.connect() as conn:
-        return list_closets(conn, walk.tenant)
-
-
-def layers(walk):
-    """Layer and its source of the matter's units."""
-    found = walk.rows(
-        "SELECT u.id::text, u.layer, l.layer_source FROM memory_units u JOIN rcll_labels l ON l.unit_id = u.id"
-        " WHERE u.id = ANY(%s::uuid[])",
-        MATTER,
-    )
-    return {unit: (layer, source) for unit, layer, source in found}
-
-
-def state(walk):
-    """Place and transaction of every row that a run might write: equal only if nothing was written."""
-    tables = ("memory_units", "rcll_labels", "closets", "closet_sources", "rcll_changes", "rcll_explicit")
-    return {table: walk.rows(f"SELECT ctid, xmin FROM {table} ORDER BY 1") for table in tables}
-
-
-def checks(walk):
-    """Broken rules of sql/checks."""
-    with walk.database.connect() as conn:
-        return run_checks(conn, walk.tenant)
 
 
 def test_second_run_writes_nothing(walk):
@@ -213,6 +151,38 @@ def test_room_is_written_whole_or_not_at_all(walk, monkeypatch):
     walk.do("DELETE FROM rcll_leases")
     _, found = condense(walk)
     assert found.n_new == len(closets(walk)) > 1
+
+
+@pytest.mark.parametrize("step", ["claim_sources", "write_labels", "note_archived"])
+def test_archiving_that_is_cut_short_is_finished_by_the_next_run(walk, monkeypatch, step):
+    """Ended between two transactions of archiving, a rerun has the end of an undisturbed run, and undo still works."""
+    from rcll.walk import archive
+
+    whole = getattr(archive, step)
+
+    def die_after(*arguments, **options):
+        whole(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive, step, die_after)
+    with pytest.raises(KeyboardInterrupt):
+        condense(walk, archive_sources=True)
+    monkeypatch.undo()
+    walk.do("DELETE FROM rcll_leases")
+    last_run, _ = condense(walk, archive_sources=True)
+    (closet,) = closets(walk)
+    archived = {unit for unit, row in layers(walk).items() if row == (3, "archived")}
+    assert archived == set(closet.unit_ids[1:])
+    assert checks(walk) == {}
+    before = state(walk)
+    condense(walk, archive_sources=True)
+    assert state(walk) == before
+    (first_run,) = walk.rows("SELECT run_id::text FROM rcll_runs WHERE status = 'running'")[0]
+    for run_id in (last_run, first_run):
+        undo_run(place(walk), run_id)
+    assert closets(walk) == []
+    assert set(layers(walk).values()) == {(2, "rule")}
+    assert checks(walk) == {}
 
 
 def test_asked_closet_is_kept_and_comes_back(walk):

@@ -133,6 +133,43 @@ def test_closet_with_a_changed_source_is_not_shown(client, bank, own_database, c
     assert closet_id not in {result["id"] for result in found}
 
 
+def test_members_of_a_stale_closet_speak_for_themselves(client, bank, own_database, closet):
+    """Archived members are found through their closet alone; once it is stale each is found again, inside filters."""
+    closet_id, members, others = closet
+    with own_database.connect() as conn:
+        conn.execute('UPDATE closet_sources SET replaced = \'{"layer": "2"}\' WHERE closet_id = %s', [closet_id])
+        for statement in (
+            "UPDATE memory_units SET layer = 3 WHERE id = ANY(%s::uuid[])",
+            "UPDATE rcll_labels SET layer = 3, layer_source = 'archived' WHERE unit_id = ANY(%s::uuid[])",
+        ):
+            conn.execute(statement, [members])
+    covered = recall(client, bank, "access token expires")["results"]
+    assert {result["id"] for result in covered} == {closet_id, *others}
+    with own_database.connect() as conn:
+        conn.execute("UPDATE memory_units SET text = text || '!' WHERE id = %s", [members[0]])
+    assert {r["id"] for r in recall(client, bank, "access token expires")["results"]} == {*members, *others}
+    assert len(recall(client, bank, "access token expires", limit=2)["results"]) == 2
+    assert recall(client, bank, "access token expires", room="ui")["results"] == []
+    assert recall(client, bank, "access token expires", max_layer=1)["results"] == []
+
+
+def test_closet_that_somebody_asked_for_may_gather_rooms(client, bank, own_database, closet):
+    """A closet of units of several rooms is fresh for every reader if somebody asked for it, else stale."""
+    closet_id, members, _ = closet
+    with own_database.connect() as conn:
+        conn.execute("UPDATE memory_units SET room = 'ui' WHERE id = %s", [members[0]])
+    listed = client.get("/closets", params={"bank_id": bank}).json()["items"]
+    assert [each["status"] for each in listed] == ["stale"]
+    with own_database.connect() as conn:
+        conn.execute(
+            "INSERT INTO rcll_explicit (id, kind, payload) VALUES (%s, 'closet', '{}')",
+            [closet_id],
+        )
+    listed = client.get("/closets", params={"bank_id": bank}).json()["items"]
+    assert [each["status"] for each in listed] == ["fresh"]
+    assert closet_id in {result["id"] for result in recall(client, bank, "access token expires")["results"]}
+
+
 @pytest.fixture
 def tunnel(client, bank, own_database):
     """A tunnel from bank team to bank other; near and far unit."""

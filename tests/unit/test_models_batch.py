@@ -159,15 +159,26 @@ def test_results_keep_the_order(openai_double):
 def test_estimate(openai_double):
     """The preview counts a call a group; a model without a price has no cost, one with a price has."""
     requests = _requests_of(10)
-    unknown = estimate_cost(requests, "m", {})
+    unknown = estimate_cost(requests, "m", {}, CallBudget(50, 100_000))
     assert (unknown.calls, unknown.tokens_out, unknown.cost) == (10, 2_500, None)
-    known = estimate_cost(requests, "m", {"m": (1.0, 4.0)})
+    known = estimate_cost(requests, "m", {"m": (1.0, 4.0)}, CallBudget(50, 100_000))
     assert known.cost == pytest.approx((known.tokens_in * 1 + 2_500 * 4) / 1e6)
+    assert openai_double.n_requests == 0
+
+
+def test_estimate_ends_where_the_budget_does(openai_double):
+    """What calls or tokens do not reach for is left out of the preview, as a run would leave it out."""
+    requests = _requests_of(10)
+    by_calls = estimate_cost(requests, "m", {}, CallBudget(4, 100_000))
+    assert (by_calls.calls, by_calls.n_left_out) == (4, 6)
+    each = (by_calls.tokens_in + by_calls.tokens_out) // 4
+    by_tokens = estimate_cost(requests, "m", {}, CallBudget(50, 3 * each + each // 2))
+    assert (by_tokens.calls, by_tokens.n_left_out, by_tokens.tokens_out) == (3, 7, 750)
     assert openai_double.n_requests == 0
 
 
 def test_estimate_is_near_what_is_sent(openai_double):
     """The prompt's estimated tokens are about a quarter of the characters that really leave."""
     summarise_all(_make(openai_double), _requests_of(1))
-    estimate = estimate_cost(_requests_of(1), "m", {}).tokens_in
+    estimate = estimate_cost(_requests_of(1), "m", {}, CallBudget(50, 100_000)).tokens_in
     assert estimate == pytest.approx(len(openai_double.requests[0].text) / 4, rel=0.1)
