@@ -1,7 +1,7 @@
 """The program ``rcll``: global options, exit codes, one-line errors."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -50,8 +50,18 @@ def main() -> None:
     try:
         app()
     except RcllError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
-        sys.exit(error.exit_code)
+        _refuse(error)
     except KeyboardInterrupt:
         typer.secho("stopped; what was committed stays, run again to finish", err=True, fg="yellow")
         sys.exit(130)
+    except Exception as error:  # the driver's are known without loading it before it is needed
+        if not type(error).__module__.startswith("psycopg"):
+            raise
+        from rcll.store.oneline import as_ours
+
+        _refuse(as_ours(error, "the command"))
+
+
+def _refuse(error: RcllError) -> NoReturn:
+    typer.secho(f"error: {error}", err=True, fg="red")
+    sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Commands that only look: status, runs, explain."""
+"""Commands that only look: status, runs, explain, grants."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, runs, explain):
+    for command in (status, runs, explain, grants):
         app.command()(command)
 
 
@@ -166,3 +166,22 @@ def _print_stored(stored: dict[str, Any]) -> None:
     if stored["is_held"]:
         out.print("  held since an undo: the next run leaves it alone until its text or the rules change")
     out.print("what the rules say of it now:")
+
+
+def grants(
+    role: Annotated[str, typer.Argument(help="Role that shall run rcll; it need not exist yet.")],
+    schema: Schemas = None,
+) -> None:
+    """Print the least rights that a role needs, as SQL; nothing is executed.
+
+    The tables' owner runs rcll migrate first, then what this prints; from then on the role runs everything else.
+
+    Examples: rcll grants rcll_night | rcll grants rcll_night | psql "$OWNER_URL"
+    """
+    from rcll.store.grants import grants as wanted
+    from rcll.walk.place import open_places
+
+    with open_places(schema or ()) as places:
+        for place in places:
+            with place.database.connect() as conn:
+                typer.echo(wanted(conn, place.tenant, role))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from rcll.errors import DatabaseError, Transient
+from rcll.errors import DatabaseError, RcllError, Transient
 
 
 @contextmanager
@@ -21,16 +21,22 @@ def one_line_errors(doing: str) -> Generator[None]:
     """
     try:
         yield
-    except psycopg.OperationalError as error:
-        raise Transient(
-            f"{doing} was cut off: {_said(error)}; what was committed before stays, nothing is half done; run again"
-        ) from None
     except psycopg.Error as error:
-        raise DatabaseError(
-            f"{doing} was refused: {_said(error)}; what was committed before stays; "
-            f"expected a role that may read and write memory_units and rcll's tables"
-        ) from None
+        raise as_ours(error, doing) from None
 
 
-def _said(error: psycopg.Error) -> str:
-    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())[:300]
+def as_ours(error: Exception, doing: str) -> RcllError:
+    """An error of the driver as one of ours: Transient where the same call may succeed later, else DatabaseError."""
+    if isinstance(error, psycopg.OperationalError):
+        return Transient(
+            f"{doing} was cut off: {_said(error)}; what was committed before stays, nothing is half done; run again"
+        )
+    return DatabaseError(
+        f"{doing} was refused: {_said(error)}; what was committed before stays; "
+        f"expected a role that may read and write memory_units and rcll's tables, as rcll grants prints it"
+    )
+
+
+def _said(error: Exception) -> str:
+    said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return " ".join((said or str(error) or type(error).__name__).split())[:300]
