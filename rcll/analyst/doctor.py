@@ -55,7 +55,7 @@ def _migrations(facts: Facts) -> Iterator[Ailment]:
     if facts.refusal:
         yield Ailment(facts.schema, "broken", "migrations", None, facts.refusal, "install the rcll that it names")
     elif facts.pending:
-        message = f"migrations are pending: {', '.join(facts.pending)}"
+        message = f"{len(facts.pending)} migrations are pending: {', '.join(facts.pending)}"
         todo = "run rcll migrate, or rcll reorganize, which does it first"
         yield Ailment(facts.schema, "warning", "pending_migrations", len(facts.pending), message, todo)
 

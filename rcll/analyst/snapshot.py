@@ -5,10 +5,12 @@ import shutil
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from rcll.errors import RcllError, Transient
 from rcll.progress import report
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection, Database
-from rcll.store.export import export_table, frozen
+from rcll.store.export import export_table, frozen, one_behind
 from rcll.store.extract import count_units, extract_embeddings, list_banks
 from rcll.tables import EMBEDDINGS, TABLES
 
@@ -157,19 +159,23 @@ def _export_group(
     conn: Connection, tenant: Tenant, writer: _Writer, banks: list[str], folder: str, options: SnapshotOptions
 ) -> dict[str, int]:
     """Write every table of some banks, as one state of the database; returns the units of each."""
-    n_units: dict[str, int] = {}
+    n_units: Counter[str] = Counter()
     paths: list[Path] = []
     for table in _BANK_TABLES:
-        for frame in export_table(conn, tenant, table, banks, texts=options.texts):
-            path = writer.write(frame, table, folder)
+        frames = export_table(conn, tenant, table, banks, texts=options.texts)
+        for path, sizes in one_behind(partial(_write_part, writer, table, folder), frames):
             if table == "units" and path:
                 paths.append(path)
-                for bank, n in frame["bank_id"].value_counts().iter_rows():
-                    n_units[bank] = n_units.get(bank, 0) + n
+                n_units.update(sizes)
     if options.embeddings and _vector_dims(tenant):
         for path in paths:
             _export_embeddings(conn, tenant, writer, path, folder)
     return n_units
+
+
+def _write_part(writer: _Writer, table: str, folder: str, frame: pl.DataFrame) -> tuple[Path | None, dict[str, int]]:
+    """Write a part; returns where, and the rows of each bank."""
+    return writer.write(frame, table, folder), dict(frame["bank_id"].value_counts().iter_rows())
 
 
 def _vector_dims(tenant: Tenant) -> int:

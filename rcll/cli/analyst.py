@@ -84,7 +84,7 @@ def snapshot(
         print_table(f"schema {each['schema']}: {each['n_banks']:,} banks", ("table", "rows", "files", "bytes"), rows)
         out.print(f"snapshot {each['path']}", markup=False, soft_wrap=True)
         if not each["migrated"]:
-            out.print("  migrations are pending, so it holds units alone; run rcll migrate first for all tables")
+            out.print("  migrations are pending, so tables may be missing; run rcll migrate first for all of them")
         out.print(f"  {each['seconds']:.1f} s; no state of the database was held longer than {each['longest_hold']} s")
     if prune:
         out.print(f"pruned: {len(gone)}")

@@ -31,7 +31,7 @@ def status(schema: Schemas = None, json: Json = False) -> None:
     with open_places(schema or ()) as places:
         for place in places:
             with place.database.connect() as conn:
-                last = list_runs(conn, place.tenant, limit=1) if place.tenant.migrated else []
+                last = list_runs(conn, place.tenant, limit=1) if place.tenant.has("runs") else []
                 found.append(
                     {
                         "schema": place.tenant.schema,
@@ -48,14 +48,27 @@ def status(schema: Schemas = None, json: Json = False) -> None:
         columns = ("bank", "units", "filed", "explicit", "general", "rooms", "closets", "tunnels")
         rows = [tuple(row.values()) for row in tenant["banks"]]
         print_table(f"schema {tenant['schema']} ({tenant['kind']})", columns, rows)
-        if tenant["pending"]:
-            out.print(f"pending migrations: {', '.join(tenant['pending'])}; run rcll migrate")
+        if names := tenant["pending"]:
+            out.print(f"run rcll migrate ({len(names)} pending: {', '.join(names)})", soft_wrap=True)
         if run := tenant["last_run"]:
             out.print(
                 f"last run: {run['run_id'][:8]} {run['kind']} {run['status']}, {run['started_at']:%Y-%m-%d %H:%M}"
             )
         if not rows:
-            out.print("no units yet; point RCLL_DATABASE_URL at a database with memories, or try rcll demo")
+            out.print(f"no units yet; {_where_units_are()}", soft_wrap=True)
+
+
+def _where_units_are() -> str:
+    """What to type where a database is empty: the demo's may lie beside it on the embedded server."""
+    from rcll.cli.demo import DATABASE
+    from rcll.store.embedded import EmbeddedServer
+
+    settings = load_settings()
+    if settings.database_url is None and settings.database != DATABASE:
+        with EmbeddedServer(settings.home) as server:
+            if server.has_database(DATABASE):
+                return f"this is database {settings.database}; for the demo's say RCLL_DATABASE={DATABASE} rcll status"
+    return "point RCLL_DATABASE_URL at a database with memories, or try rcll demo"
 
 
 def runs(
@@ -84,7 +97,7 @@ def runs(
             print_json({"schema": place.tenant.schema} | (one._asdict() if one else {}))
             return
         for place in places:
-            if not place.tenant.migrated:
+            if not place.tenant.has("runs"):
                 continue
             with place.database.connect() as conn:
                 listed = list_runs(conn, place.tenant, limit=limit)

@@ -31,12 +31,25 @@ from rcll import progress
 #: Exit code of a command that did a part of what it was asked.
 PARTIAL = 3
 
+#: Columns of what is no terminal: more than any table has.
+_UNBROKEN = 2_000
 #: Cells up to this long stay on one line; what a longer one gets at least.
 SHORT_CHARS = 24
 
+
+def _console(*, stderr: bool) -> Console:
+    """A console that breaks lines for people at a terminal, and for nobody else: in a file a command stays whole."""
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console.soft_wrap = True
+        if "COLUMNS" not in os.environ:
+            console.width = _UNBROKEN
+    return console
+
+
 #: Results go to standard output, everything about them to standard error.
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = _console(stderr=False)
+err = _console(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Banks = Annotated[list[str] | None, typer.Option("--bank", help="Only this bank; repeatable.", show_default=False)]

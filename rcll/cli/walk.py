@@ -234,13 +234,14 @@ def show_summary(summary: dict[str, Any]) -> None:
 def _show_writes(summary: dict[str, Any]) -> None:
     labels = summary["labels"]
     loaded = summary.get("loaded")
+    skipped: dict[str, int] = labels.get("skipped", {}) | (loaded or {}).get("skipped", {})
     if loaded:
-        out.print(f"labels: {loaded['n_written']:,} units written, {loaded['n_recorded']:,} more recorded")
+        _show_labels(labels, loaded["n_written"], loaded["n_recorded"], skipped, "got new labels")
         for note in loaded["notes"]:
             out.print(f"  slower than it could be: {note}", markup=False)
     else:
-        out.print(f"labels: {labels['n_to_write']:,} units to write, {labels['n_to_record']:,} more to record")
-    out.print(f"explicit: {labels['n_explicit']:,} units with a label that somebody set, kept")
+        _show_labels(labels, labels["n_to_write"], labels["n_to_record"], skipped, "would get new labels")
+    out.print(f"explicit: {labels['n_explicit']:,} of these units bear a label that somebody set; it stays as it is")
     for hint in summary.get("hints", ()):
         out.print(f"  {hint}", markup=False)
     if any((restored := summary.get("restored") or {}).values()):
@@ -248,7 +249,6 @@ def _show_writes(summary: dict[str, Any]) -> None:
             f"asked for: {restored['n_tunnels']} tunnels and {restored['n_closets']} closets came back; "
             f"{restored['n_waiting']} wait for a unit that is gone or reads differently"
         )
-    skipped = labels.get("skipped", {}) | (loaded or {}).get("skipped", {})
     out.print("skipped: " + (", ".join(f"{n:,} {why}" for why, n in skipped.items()) or "0"))
     if closets := summary.get("closets"):
         _show_closets(closets)
@@ -257,6 +257,15 @@ def _show_writes(summary: dict[str, Any]) -> None:
         counts += f"{tunnels['n_kept']} as they were"
         hint = "" if tunnels["pairs"] else "; no pair of banks is allowed, set tunnel_pairs in rcll.toml"
         out.print(f"tunnels: {counts}{hint}", markup=False)
+
+
+def _show_labels(labels: dict[str, Any], n_written: int, n_recorded: int, skipped: dict[str, int], what: str) -> None:
+    """One line whose numbers, with those skipped, add up to the units."""
+    n_known = labels["n_units"] - n_written - n_recorded - sum(skipped.values())
+    out.print(
+        f"labels: of {labels['n_units']:,} units {n_written:,} {what}, {n_recorded:,} keep theirs and are noted in the "
+        f"ledger, {n_known:,} are as they were"
+    )
 
 
 def _show_closets(closets: dict[str, Any]) -> None:

@@ -72,7 +72,8 @@ class Tenant:
     ``date_columns`` are the columns of memory_units that tell when a unit's matter happened, best first.
     ``label_columns`` is the DDL that gives room, hall and layer, in this order, the types that memory_units
     has or will have. ``unit_columns`` are all columns of memory_units. ``has_server`` tells that a memory server keeps
-    documents or links beside the units: only it can retain.
+    documents or links beside the units: only it can retain. ``present`` names those of rcll's tables that are there, by
+    their keys in ``names``: a tenant of an older rcll has some of them.
     """
 
     schema: str
@@ -93,8 +94,17 @@ class Tenant:
     tunnels: str
     closets: str
     closet_sources: str
-    migrated: bool
+    present: frozenset[str]
     units: str = _UNITS
+
+    @property
+    def migrated(self) -> bool:
+        """Whether all columns and tables of rcll are there."""
+        return self.has(*_OURS, *_OWN_TABLES)
+
+    def has(self, *tables: str) -> bool:
+        """Whether the labels and these tables are there, and so can be read whatever migrations are pending."""
+        return self.has_labels and self.present.issuperset(tables)
 
     def names(self) -> dict[str, sql.Composable]:
         """What the placeholders of our queries and migrations stand for in this tenant."""
@@ -233,7 +243,7 @@ def _recognise(schema: str, relations: _Relations, vector_schema: str) -> Tenant
         date_columns=_date_columns(units),
         unit_columns=tuple(units),
         has_server=any(table in relations for table in _HINDSIGHT if table != _ARCHIVE),
-        migrated=_is_migrated(relations, [*tables.values(), *_OWN_TABLES.values()]),
+        present=frozenset(key for key, table in (tables | _OWN_TABLES).items() if table in relations),
         **tables,
     )
 
@@ -331,10 +341,6 @@ def _our_table(table: str, relations: _Relations) -> str:
     alternative = f"rcll_{table}"
     is_free = table not in relations or relations[table].keys() >= _OURS[table]
     return table if is_free and alternative not in relations else alternative
-
-
-def _is_migrated(relations: _Relations, ours: Iterable[str]) -> bool:
-    return relations[_UNITS].keys() >= _LABELS.keys() and all(table in relations for table in ours)
 
 
 def _is_table(columns: Mapping[str, _Column] | None) -> bool:

@@ -112,7 +112,7 @@ def _labels(conn: Connection, tenant: Tenant) -> dict[str, Any]:
 
 def _own_tables(conn: Connection, tenant: Tenant) -> dict[str, Any]:
     """Orphans, leases and offences; nothing where the tenant has no tables of ours."""
-    if not tenant.migrated:
+    if not tenant.has("ledger", "closet_sources", "tunnels", "leases"):
         none = {"n_ledger_orphans": 0, "n_source_orphans": 0, "n_tunnel_strangers": 0}
         return none | {"leases": [], "offences": {}}
     not_archived = query("doctor_not_archived", **tenant.names()) if tenant.archive else sql.SQL("")

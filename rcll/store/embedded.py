@@ -288,6 +288,11 @@ class EmbeddedServer:
             conn.execute(query("drop_database", name=sql.Identifier(name)))
             conn.execute(query("create_database", name=sql.Identifier(name)))
 
+    def has_database(self, name: str) -> bool:
+        """Whether there is a database of this name."""
+        with self._connect("postgres") as conn:
+            return conn.execute(query("has_database"), {"name": name}).fetchone() is not None
+
     def _create_database(self) -> None:
         """Make the database with its extensions; whoever sees its name sees it complete."""
         draft = f"{SUPERUSER}_new"

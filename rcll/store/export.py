@@ -5,9 +5,11 @@ records how long that was.
 """
 
 import io
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import polars as pl
 from psycopg import IsolationLevel, sql
@@ -20,11 +22,23 @@ from rcll.store.oneline import one_line_errors
 from rcll.store.sql import query
 from rcll.tables import TABLES
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 #: Seconds that one look at a few banks may take; the server ends a statement that takes longer.
 MAX_SECONDS = 900
 #: What is parsed, compressed and written at once: large enough for Parquet, small enough for flat memory.
 PART_ROWS = 100_000
 PART_BYTES = 32_000_000
+
+#: Tables of the database from which a table of the snapshot is read; where one is missing, it stays empty.
+_NEEDS = {
+    "closets": ("closets", "closet_sources"),
+    "closet_sources": ("closets", "closet_sources"),
+    "tunnels": ("tunnels",),
+    "changes": ("changes",),
+    "runs": ("runs",),
+}
 
 #: What has to be equal in texts that read alike: letters and marks of any script.
 _TELLING = r"[^\p{L}\p{M}]+"
@@ -56,13 +70,28 @@ def export_table(
     Yields:
         Frames in tables.TABLES[table], each of at most PART_ROWS rows and about PART_BYTES.
     """
-    if not tenant.migrated and table != "units":
+    if table != "units" and not tenant.has(*_NEEDS[table]):
         return
     schema = TABLES[table]
     statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(_statement(tenant, table, texts=texts))
     with conn.cursor() as cursor, cursor.copy(statement, {"banks": list(banks), "texts": texts}) as copy:
-        for lines in _parts(copy):
-            yield _parse(lines, schema, texts=texts)
+        yield from one_behind(partial(_parse, schema=schema, texts=texts), _parts(copy))
+
+
+def one_behind(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Apply work to each item in a thread of its own while the next item is fetched; order stays, two are held.
+
+    The server goes on computing rows while the last ones are parsed, compressed and written: both sides are at work all
+    the time, and the state of the database is held for less long.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        waiting: Future[R] | None = None
+        for item in items:
+            ready, waiting = waiting, thread.submit(work, item)
+            if ready is not None:
+                yield ready.result()
+        if waiting is not None:
+            yield waiting.result()
 
 
 def _statement(tenant: Tenant, table: str, *, texts: bool) -> sql.Composed:
@@ -73,7 +102,7 @@ def _statement(tenant: Tenant, table: str, *, texts: bool) -> sql.Composed:
         "happened_at": happened_at(tenant.date_columns),
         "created_at": happened_at([name for name in tenant.date_columns if name == "created_at"]),
     }
-    if tenant.migrated:
+    if tenant.has("ledger"):
         return query("export_units", **tenant.names(), **columns)
     return query("export_bare_units", **tenant.names(), **columns, **label_columns(tenant))
 

@@ -10,7 +10,7 @@ from rcll.store.sql import query
 
 
 class BankStatus(NamedTuple):
-    """Counts of one bank; all but ``n_units`` are None where the tenant is not migrated."""
+    """Counts of one bank; all but ``n_units`` are None where the tenant lacks rcll's tables."""
 
     bank_id: str
     n_units: int
@@ -24,7 +24,7 @@ class BankStatus(NamedTuple):
 
 def bank_status(conn: Connection, tenant: Tenant) -> list[BankStatus]:
     """Banks that bear units, sorted by name."""
-    if not tenant.migrated:
+    if not tenant.has("ledger", "closets", "tunnels"):
         return [BankStatus(bank, n_units) for bank, n_units in count_units(conn, tenant).items()]
     rows = conn.execute(query("bank_status", **tenant.names()), {"fallback": DEFAULT_ROOM}).fetchall()
     return [BankStatus(*row) for row in rows]

@@ -109,7 +109,7 @@ def test_own_banks_commands(newcomer):
         for command in commands:
             assert _run(command, newcomer, RCLL_DATABASE_URL=server.url("hindsight"))
         again = _run("rcll reorganize", newcomer, RCLL_DATABASE_URL=server.url("hindsight"))
-        assert "labels: 0 units written, 0 more recorded" in again
+        assert " units 0 got new labels, 0 keep theirs and are noted in the ledger" in again
     shutil.rmtree(server_home)
 
 
