@@ -1,4 +1,4 @@
-"""A snapshot of 1 M units beside a plain COPY of the same rows, its memory, and every question asked of it.
+"""A snapshot of 1 M units (a fifth of them repeated) beside a plain COPY of the same rows, and every question.
 
     python -m bench.snapshot [--units 1000000] [--banks 20]
 
@@ -27,8 +27,9 @@ FILL = """
 INSERT INTO memory_units (id, bank_id, text, created_at, room, hall)
 SELECT md5('u' || n)::uuid, 'bank-' || mod(n, %(banks)s),
        'The ' || (ARRAY['token','pipeline','server','release','table','endpoint','button'])[mod(n, 7) + 1]
-       || ' of team ' || mod(n, 997) || ' was changed on day ' || mod(n, 365) || '; ' || md5(n::text)
-       || ' explains why, and ' || md5((n + 1)::text) || ' who asked for it.',
+       || ' of team ' || mod(n, 997) || ' was changed on day ' || mod(n, 365) || '; '
+       || md5(CASE WHEN mod(n, 5) = 0 THEN mod(n, 40000) ELSE n END::text)
+       || ' explains why, and ' || md5(CASE WHEN mod(n, 5) = 0 THEN 0 ELSE n END::text) || ' who asked for it.',
        '2025-01-01'::timestamptz + mod(n, 500) * interval '1 day',
        (ARRAY['auth','pipeline','infrastructure','deployment','schema','api','ui'])[mod(n, 7) + 1],
        (ARRAY['fact','event','decision','warning','procedure'])[mod(n, 5) + 1]
