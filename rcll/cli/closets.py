@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     invoke_without_command=True,
     help=(
-        "Closets: summaries of groups of units, with their sources; without a command they are listed.\n\n"
+        "Closets: summaries of groups of units, with their sources; without a command they are listed. "
+        "rcll reorganize makes them; with --archive-sources it moves their sources to layer 3, so that recall shows "
+        "the closet in their place (RCLL_ARCHIVE_SOURCES for every command, create and refresh among them).\n\n"
         "Examples: rcll closets --bank alice | rcll closets show 7d1f… | "
         "rcll closets create --bank alice 0b5c… 1c2d… 4e5f… | rcll closets refresh | rcll closets drop 7d1f…"
     ),
@@ -119,6 +121,8 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a closet of these units. No run regroups or drops it; runs renew it when a source changes.
+
+    With RCLL_SUMMARY_MODEL set the model writes it; the call counts towards RCLL_MAX_CALLS.
 
     Examples: rcll closets create --bank alice 0b5c… 1c2d… 4e5f… --hall warning
     """

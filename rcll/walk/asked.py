@@ -10,6 +10,7 @@ import polars as pl
 
 from rcll.errors import InputError, ModelError, Unreachable
 from rcll.frames import DEFAULT_HALL, DEFAULT_ROOM, ROOM_UNITS
+from rcll.models import Pace
 from rcll.stages.closets import ClosetParams, closet_hall, rank_units, source_hash
 from rcll.store.closets import (
     Closet,
@@ -33,6 +34,8 @@ from rcll.walk.place import Place
 #: Units of one closet; a paragraph about more says nothing.
 MAX_SOURCES = 500
 _LABEL_CHARS = 64
+#: Somebody waits for the one closet: the client's own retries are enough.
+_IMPATIENT = Pace(pauses_s=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def create_closet(
         fingerprint = source_hash(group.members["unit_id"].to_list(), group.members["text_hash"].to_list())
         with place.database.connect() as conn:
             there = find_closet(conn, place.tenant, bank, fingerprint)
-        made = make_closets(place.settings, [replace(group, closet_id=there)], Spent())
+        made = make_closets(place.settings, [replace(group, closet_id=there)], Spent(), _IMPATIENT)
         closet = _only(made)
         with place.database.connect() as conn, conn.transaction():
             lease.check(conn, place.tenant, [bank])

@@ -9,6 +9,7 @@ import polars as pl
 
 from rcll.models import (
     CallBudget,
+    Pace,
     Summary,
     SummaryFailure,
     SummaryRequest,
@@ -58,14 +59,20 @@ class Made(NamedTuple):
     spent: Spent
 
 
-def make_closets(settings: Settings, groups: Sequence[Group], spent: Spent) -> Made:
+def make_closets(settings: Settings, groups: Sequence[Group], spent: Spent, pace: Pace | None = None) -> Made:
     """Summarise and embed groups.
+
+    Args:
+        settings: which model and embedder, and the run's budget.
+        groups: what to summarise.
+        spent: what the run has spent before.
+        pace: how patient with a server that refuses; by default as a run that nobody waits for.
 
     Raises:
         ModelError: no group can be summarised, e.g. because the key is wrong.
     """
     budget = _budget(settings, spent)
-    results = summarise_all(make_summariser(settings, budget), [_request(group) for group in groups])
+    results = summarise_all(make_summariser(settings, budget), [_request(group) for group in groups], pace)
     failed = [(g, r.reason) for g, r in zip(groups, results, strict=True) if isinstance(r, SummaryFailure)]
     made = [(g, r) for g, r in zip(groups, results, strict=True) if isinstance(r, Summary)]
     after = Spent(spent.n_calls + budget.calls, spent.n_tokens + budget.tokens, closed=budget.closed)

@@ -6,8 +6,13 @@ import math
 import pytest
 
 from rcll.errors import Busy, InputError
+from rcll.settings import load_settings
+from rcll.store.catalog import read_tenants
 from rcll.store.checks import run_checks
 from rcll.store.connect import Database
+from rcll.walk.asked import create_closet
+from rcll.walk.place import Place
+from tests.doubles import openai_double as double_
 from tests.integration.places import N_UNITS, REPEATED, SHARED, fill, unit_id
 
 REST = "Server db-{n} ran out of disk space on day {n}; we grew the volume group."
@@ -176,6 +181,37 @@ def test_edited_source_leaves_its_closet(bank):
         after = list_closets(conn, tenant)
         assert {each.status for each in after} == {"fresh"}
         assert all(closet.unit_ids[0] not in each.unit_ids for each in after)
+
+
+def test_plan_previews_what_the_model_is_asked(bank, openai_double, monkeypatch):
+    """A plan counts calls for new closets and renewals, and says what the budget leaves out; the run then does so."""
+    monkeypatch.setenv("RCLL_SUMMARY_MODEL", double_.MODEL)
+    monkeypatch.setenv("RCLL_SUMMARY_BASE_URL", openai_double.base_url)
+    monkeypatch.setenv("RCLL_SUMMARY_API_KEY", double_.KEY)
+    monkeypatch.setenv("RCLL_PRICES", json.dumps({double_.MODEL: [1, 1]}))
+    plan = _walk(dry_run=True)["closets"]
+    assert (plan["n_calls"], plan["n_left_out"], openai_double.n_requests) == (plan["n_new"], 0, 0)
+    assert plan["cost"] == pytest.approx(plan["n_tokens"] / 1e6)
+    assert _walk()["closets"]["n_calls"] == plan["n_new"] == openai_double.n_requests
+    with bank.connect() as conn:
+        (tenant,) = read_tenants(conn)
+    asked = [unit_id(n) for n in range(0, 6, 2)]
+    create_closet(Place(load_settings(), bank, tenant), "alice", asked)
+    with bank.connect() as conn:
+        for unit in (asked[0], unit_id(100)):
+            conn.execute("UPDATE memory_units SET text = text || ' It was cold.' WHERE id = %s", [unit])
+    n_before = openai_double.n_requests
+    plan = _walk(dry_run=True, only="closets")["closets"]
+    assert (plan["n_renewed"], plan["n_updated"], plan["n_calls"], plan["n_left_out"]) == (1, 1, 2, 0)
+    monkeypatch.setenv("RCLL_MAX_CALLS", "1")
+    assert _walk(dry_run=True, only="closets")["closets"]["n_left_out"] == 1
+    monkeypatch.setenv("RCLL_MAX_TOKENS", str(plan["n_tokens"] - 1))
+    monkeypatch.setenv("RCLL_MAX_CALLS", "9")
+    assert _walk(dry_run=True, only="closets")["closets"]["n_left_out"] == 1
+    monkeypatch.delenv("RCLL_MAX_TOKENS")
+    run = _walk(only="closets")["closets"]
+    assert (run["n_renewed"], run["n_updated"], run["n_calls"]) == (1, 1, 2)
+    assert openai_double.n_requests == n_before + 2
 
 
 def test_unknown_bank_is_named_with_a_hint(bank):

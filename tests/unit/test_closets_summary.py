@@ -36,6 +36,45 @@ def test_title_is_a_sentence_about_what_the_texts_share():
     assert len(title) <= PARAMS.title_chars
 
 
+@pytest.mark.parametrize(
+    ("texts", "title"),
+    [
+        (
+            [f"Weekly release train of {day} done." for day in ("6 November", "1 January", "5 March 2025")],
+            "Weekly release train of … done",
+        ),
+        (
+            [
+                f"{who} was rolled out to all yards on {n} May."
+                for n, who in enumerate(("forage", "ingest", "tollgate"))
+            ],
+            "… was rolled out to all yards on …",
+        ),
+        (
+            [
+                "The disk of broker comb-2 was replaced on 28 November, after weeks of slow writes.",
+                "The disk of broker comb-2 was replaced on 22 February, after weeks of slow writes.",
+                "Look at the disk where a broker falls behind.",
+            ],
+            "The disk of broker comb-2 was replaced on …, after weeks of slow writes",
+        ),
+        (
+            [
+                "The disk of broker comb-2 was replaced on 28 November, after weeks of slow writes.",
+                "Nobody had looked at comb-2.",
+                "Look at the disk where a broker falls behind.",
+            ],
+            "The disk of broker comb-2 was replaced on 28 November, after weeks of slow writes",
+        ),
+        (["The gate is never opened on 3 May."] * 4, "The gate is never opened on 3 May"),
+    ],
+    ids=["dates", "names", "two-alike", "one-date", "copies"],
+)
+def test_title_carries_no_figure_of_a_single_line(texts, title):
+    """What sets lines apart that read alike otherwise is no title of all: a blank stands for it."""
+    assert extractive_summary(texts, PARAMS).title == title
+
+
 def test_title_lists_terms_where_no_sentence_is_short_enough():
     """The shared phrase and name lead the title; nothing in it is missing from the texts."""
     title = extractive_summary(PUMP, SummaryParams(title_chars=30)).title

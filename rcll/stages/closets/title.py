@@ -25,6 +25,18 @@ _STEM = 6
 _LEAST_LETTERS = 3
 #: Words by which every title is taken to be longer; smaller prefers shorter sentences.
 _BREVITY = 6
+#: Lines that make a series, at least; and the share of a line's words that all of them have.
+_SERIES, _KEPT = 3, 0.6
+_MONTH = (
+    "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mrt|mai|mei|okt|dez|fév|avr|juin|juil|aoû|déc|"
+    r"ene|abr|ago|dic|gen|mag|giu|lug|set|ott)[^\W\d]*"
+)
+#: A date, an amount, a version, an identifier with a digit.
+_FIGURE = re.compile(
+    rf"(?:\b{_MONTH}\s)?\b[\w.:/-]*\d(?:[\w.,:/-]*\w)?%?(?:\.?\s{_MONTH}\b)?(?:\s\d{{4}}\b)?", re.IGNORECASE
+)
+_BLANK = "…"
+_BLANKS = re.compile(rf"{_BLANK}(?:[\s,]*{_BLANK})+")
 
 
 def make_title(texts: Sequence[str], n_terms: int) -> str:
@@ -51,10 +63,11 @@ def make_title(texts: Sequence[str], n_terms: int) -> str:
 
 
 def telling_sentence(sentences: Sequence[str], texts: Sequence[str], limit: int) -> str:
-    """The short sentence that says most of what the texts share, as it stands but for its full stop.
+    """The short sentence that says most of what the texts share, less its full stop and what sets it apart.
 
-    A whole sentence, since half of one may say the opposite; empty where none of at most ``limit`` characters holds
-    two words that texts share.
+    A whole sentence, since half of one may say the opposite. Where several sentences differ in figures alone, or most
+    texts in a word or two, a blank stands for these: a date of one of them is no title of all. Empty where no sentence
+    of at most ``limit`` characters holds two words that texts share.
     """
     n_with = Counter(stem for text in texts for stem in {stem for stem, _, _ in _content_words(text)})
     best, most = "", 0.0
@@ -64,7 +77,34 @@ def telling_sentence(sentences: Sequence[str], texts: Sequence[str], limit: int)
         worth = sum(shared) / (_BREVITY + len(said))
         if len(sentence) <= limit and len(shared) > 1 and worth > most:
             best, most = sentence, worth
-    return best.rstrip(".。 ")
+    usual = {stem for stem, n in n_with.items() if 2 * n > len(texts)}
+    return (_series(best, sentences, usual, len(texts)) or _without_figures(best, sentences)).rstrip(".。 ")
+
+
+def _series(sentence: str, sentences: Sequence[str], usual: set[str], n_texts: int) -> str:
+    """What most texts say, with a blank for each figure and unusual word; empty where they are no such series."""
+    common = _common_part(sentence, usual)
+    n_alike = len({other for other in sentences if _common_part(other, usual) == common})
+    said, kept = (len(list(_content_words(_FIGURE.sub(_BLANK, each)))) for each in (sentence, common))
+    is_series = n_alike >= max(_SERIES, n_texts / 2) and kept >= _KEPT * said
+    return common if is_series else ""
+
+
+def _common_part(sentence: str, usual: set[str]) -> str:
+    plain = _FIGURE.sub(_BLANK, sentence)
+    for stem, word, start in reversed(list(_content_words(plain))):
+        if stem not in usual:
+            plain = f"{plain[:start]}{_BLANK}{plain[start + len(word) :]}"
+    return _BLANKS.sub(_BLANK, plain)
+
+
+def _without_figures(sentence: str, sentences: Sequence[str]) -> str:
+    """The sentence with a blank for each figure in which others that read alike differ from it."""
+    plain = _FIGURE.sub(_BLANK, sentence)
+    figures = _FIGURE.findall(sentence)
+    others = [_FIGURE.findall(other) for other in sentences if _FIGURE.sub(_BLANK, other) == plain]
+    kept = iter([all(other[i] == figure for other in others) for i, figure in enumerate(figures)])
+    return _FIGURE.sub(lambda found: found[0] if next(kept) else _BLANK, sentence)
 
 
 def _overlap(term: tuple[str, ...], other: tuple[str, ...]) -> bool:
