@@ -28,6 +28,8 @@ from psycopg import sql
 from rcll.store.catalog import Tenant, read_tenants
 from rcll.store.connect import Database
 from rcll.store.embedded import EmbeddedServer
+from tests.integration.places import fill
+from tests.integration.walks import Walk, migrated
 
 EMPTY = "rcll"
 DATABASES = Path(__file__).parent / "databases"
@@ -139,6 +141,18 @@ def clone(server: EmbeddedServer, admin: psycopg.Connection) -> Iterator[Callabl
     yield copy
     for name in made:
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def walk(make_template: Callable[..., str], clone: Callable[[str], Database], tmp_path: Path) -> Walk:
+    """A migrated Hindsight-like database with two banks of 150 units."""
+
+    def setup(database: Database) -> None:
+        fill(database, "hindsight")
+        migrated(database)
+
+    database = clone(make_template("walk", setup))
+    return Walk(database, migrated(database), tmp_path)
 
 
 @pytest.fixture

@@ -7,20 +7,8 @@ import pytest
 from rcll.analyst.doctor import examine
 from rcll.store.doctor import read_facts
 from rcll.store.lease import hold_banks
-from tests.integration.places import N_UNITS, fill, unit_id
-from tests.integration.walks import Walk, migrated
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
+from tests.integration.places import N_UNITS, unit_id
+from tests.integration.walks import migrated
 
 
 def _codes(walk):

@@ -16,22 +16,9 @@ from rcll.store.explicit import (
 )
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import start_run
-from tests.integration.places import fill
-from tests.integration.walks import BANKS, Walk, migrated
+from tests.integration.walks import BANKS
 
 KINDS = ("tunnel", "closet")
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("explicit", setup))
-    return Walk(database, migrated(database), tmp_path)
 
 
 @pytest.fixture

@@ -4,25 +4,12 @@ import threading
 
 import numpy as np
 import polars as pl
-import pytest
 
 from rcll.store.extract import count_units, extract_embeddings, extract_members, extract_units
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import clear_explicit, find_unit, list_runs, set_explicit, start_run
 from tests.integration.places import N_UNITS, fill, unit_id
 from tests.integration.walks import Walk, migrated
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
 
 
 def test_labels_are_written_filed_and_logged(walk):

@@ -10,20 +10,8 @@ from rcll.errors import Busy
 from rcll.store.lease import hold_banks
 from rcll.store.ledger import start_run
 from rcll.store.load import LoadLimits, apply_changes
-from tests.integration.places import N_UNITS, fill
-from tests.integration.walks import BANKS, Walk, migrated
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
+from tests.integration.places import N_UNITS
+from tests.integration.walks import BANKS
 
 
 def _hold(walk, banks, run_id=None):

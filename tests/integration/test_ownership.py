@@ -1,7 +1,5 @@
 """Explicit wins, field by field: a matrix of who set what and when, played on a real database."""
 
-import pytest
-
 from rcll.store.adopt import preview_adoption
 from rcll.store.ledger import clear_explicit, find_unit, set_explicit
 from rcll.walk.adopt import adopt
@@ -9,18 +7,6 @@ from tests.integration.places import N_UNITS, fill, unit_id
 from tests.integration.walks import Walk, migrated
 
 UNIT = unit_id(0)
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
 
 
 def _by_sql(walk, field, value, unit=UNIT):

@@ -7,22 +7,9 @@ import pytest
 from rcll.errors import InputError
 from rcll.store.retention import expire_changes, expire_labels
 from rcll.walk.undo import undo_run
-from tests.integration.places import N_UNITS, fill, unit_id
-from tests.integration.walks import Walk, migrated
+from tests.integration.places import N_UNITS, unit_id
 
 _AGED = "now() - interval '100 days'"
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
 
 
 def _expire_labels(walk):

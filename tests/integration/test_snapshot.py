@@ -13,23 +13,11 @@ from rcll.analyst.snapshot import SnapshotOptions, prune_snapshots, take_snapsho
 from rcll.errors import InputError, RcllError, Transient
 from rcll.store.ledger import set_explicit
 from rcll.tables import TABLES
-from tests.integration.places import N_UNITS, fill, unit_id
-from tests.integration.walks import Walk, migrated
+from tests.integration.places import N_UNITS, unit_id
+from tests.integration.walks import migrated
 
 LONG_BANK = "ü" * 300
 STRANGE_BANKS = ("a/b=c", "../../etc", "~several", "Bank", "bank", ".", 'quo"te', "'; DROP TABLE banks; --", LONG_BANK)
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
 
 
 def _take(walk, folder, **options):

@@ -15,18 +15,6 @@ from tests.integration.places import N_UNITS, fill, unit_id
 from tests.integration.walks import Walk, migrated
 
 
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
-
-
 def _checks(walk):
     with walk.database.connect() as conn:
         return run_checks(conn, walk.tenant)

@@ -10,20 +10,7 @@ from uuid import uuid4
 import pytest
 
 from rcll.store.lease import hold_banks
-from tests.integration.places import N_UNITS, fill
-from tests.integration.walks import Walk, migrated
-
-
-@pytest.fixture
-def walk(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
+from tests.integration.places import N_UNITS
 
 
 @pytest.fixture
