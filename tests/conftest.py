@@ -15,6 +15,11 @@ hypothesis.settings.load_profile("rcll")
 _OPENAI_VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--update``: answers on pages under test are written anew instead of compared."""
+    parser.addoption("--update", action="store_true", help="write answers on pages anew")
+
+
 @pytest.fixture
 def openai_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIDouble]:
     """A fresh OpenAI-compatible server on a local socket; nothing of the caller's OPENAI_* reaches the test.

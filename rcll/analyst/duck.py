@@ -65,7 +65,12 @@ def open_snapshots(target: str, *, schema: str | None = None) -> Generator[Conne
     with local_copy(target) as folder:
         snapshots = list_snapshots(folder, schema)
         with duckdb.connect(":memory:") as connection:
-            prepare(connection, snapshots)
+            try:
+                prepare(connection, snapshots)
+            except duckdb.Error as error:
+                raise InputError(
+                    f"{target} cannot be read: {_first_lines(error)}; copy it again or make a new snapshot"
+                ) from None
             lock(connection, [file for table in TABLES for file in table_files(snapshots, table)])
             yield connection
 

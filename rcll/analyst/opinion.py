@@ -1,6 +1,7 @@
 """The second opinion of a snapshot's banks: reads units and vectors part by part, so that a large bank fits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,9 +53,13 @@ def second_opinion(
     """Which units of a bank stand elsewhere than those that read like them; nothing is written.
 
     Raises:
-        InputError: the snapshot has no vectors, or lacks a column that an older rcll did not write.
+        InputError: the snapshot has no vectors, is torn, or lacks a column that an older rcll did not write.
     """
-    params = params or OpinionParams()
+    with _whole(snapshot):
+        return _opinion(snapshot, bank, taxonomy, params or OpinionParams())
+
+
+def _opinion(snapshot: Snapshot, bank: str, taxonomy: Taxonomy, params: OpinionParams) -> BankOpinion:
     if not snapshot.manifest.has_embeddings:
         raise InputError(
             f"snapshot {snapshot.path} holds no embeddings; expected them; make one without --no-embeddings"
@@ -126,3 +131,13 @@ def _read(
             f"snapshot {snapshot.path} lacks column {missing[0]} of {table}; expected one of today; run rcll snapshot"
         )
     return where(rows.filter(pl.col("bank_id") == bank)).select(columns).sort("unit_id").collect()
+
+
+@contextmanager
+def _whole(snapshot: Snapshot) -> Generator[None]:
+    """Say in one line that a file of the snapshot is torn."""
+    try:
+        yield
+    except (pl.exceptions.ComputeError, OSError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise InputError(f"{snapshot.path} cannot be read: {reason}; copy it again or make a new snapshot") from None

@@ -16,8 +16,12 @@ from rcll.store.catalog import read_tenants
 from rcll.store.checks import run_checks
 from rcll.store.connect import Database
 from rcll.store.embedded import EmbeddedServer
+from tests.acceptance.pages import answered
 
 DATABASE = "rcll_demo"
+PAGE = Path(__file__).parents[2] / "docs" / "analysts.md"
+#: What stands before names folders of somebody's own.
+_FROM_HERE = "## Ten questions"
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +103,16 @@ def test_data_survive_from_command_to_command(demo, home):
     assert status["pending"] == []
     assert any(run["run_id"] == demo["run_id"] for run in _rcll(home, "runs"))
     assert _rcll(home, "explain", demo["some_closets"][0]["unit_ids"][0])["unit"]["room"]
+
+
+def test_answers_on_the_analysts_page(demo, home, request):
+    """Every question of docs/analysts.md gives the answer that stands there; last, since one of them sets a label.
+
+    ``pytest tests/acceptance/test_demo.py --update`` writes the answers anew.
+    """
+    first, *rest = PAGE.read_text(encoding="utf-8").split(_FROM_HERE)
+    found = first + "".join(_FROM_HERE + answered(part, home) for part in rest)
+    if request.config.getoption("--update"):
+        PAGE.write_text(found, encoding="utf-8")
+    assert found.count("\n$ ") == 12
+    assert found.splitlines() == PAGE.read_text(encoding="utf-8").splitlines(), "say --update if the answers are right"
