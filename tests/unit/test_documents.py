@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests/INPUTS.md"])
 #: Beginnings of paths that documents name in code; endings of files that they may name by a folder of the tree alone.
 _FOLDERS = ("rcll/", "flows/", "sql/", "bench/", "tests/", "docs/", "store/", "stages/", "walk/", "taxonomy/")
 
@@ -29,6 +29,17 @@ def test_named_files_are_there(document):
     words = re.findall(r"`([\w./-]+)`", document.read_text(encoding="utf-8"))
     paths = [word for word in words if word.startswith(_FOLDERS) and "NN" not in word]
     assert [path for path in paths if not ((ROOT / path).exists() or (ROOT / "rcll" / path).exists())] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_named_tests_are_there(document):
+    """Every ``file.py::test`` is a test of that file."""
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", document.read_text(encoding="utf-8"))
+    assert [
+        f"{file}::{test}"
+        for file, test in named
+        if not (ROOT / file).is_file() or f"def {test}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
