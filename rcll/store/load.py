@@ -32,7 +32,7 @@ from rcll.store.write import OUTCOMES, Stamp, Writer
 #: Passes over rows that somebody else had locked.
 PASSES = 5
 #: Reasons for which a planned change is left out.
-_SKIPS = ("gone", "edited", "relabelled", "locked", "too long")
+_SKIPS = ("gone", "edited", "relabelled", "locked", "too long", "refused")
 _NO_LIMITS = LoadLimits()
 
 
@@ -41,9 +41,9 @@ class Loaded:
     """What became of the planned changes.
 
     ``n_written`` units were updated, ``n_recorded`` got or changed a ledger row only; ``skipped`` counts
-    the others by reason: gone, edited, relabelled, locked, too long (for the column). ``hot_share`` is the
-    share of the updates that touched no index, None where there were none; ``notes`` say in a line each what
-    made the load slower than it could be.
+    the others by reason: gone, edited, relabelled, locked, too long (for the column), refused (by a constraint or
+    a trigger of the table's owner). ``hot_share`` is the share of the updates that touched no index, None where
+    there were none; ``notes`` say in a line each what made the load slower than it could be.
     """
 
     n_written: int

@@ -29,14 +29,15 @@ def as_ours(error: Exception, doing: str) -> RcllError:
     """An error of the driver as one of ours: Transient where the same call may succeed later, else DatabaseError."""
     if isinstance(error, psycopg.OperationalError):
         return Transient(
-            f"{doing} was cut off: {_said(error)}; what was committed before stays, nothing is half done; run again"
+            f"{doing} was cut off: {said(error)}; what was committed before stays, nothing is half done; run again"
         )
     return DatabaseError(
-        f"{doing} was refused: {_said(error)}; what was committed before stays; "
+        f"{doing} was refused: {said(error)}; what was committed before stays; "
         f"expected a role that may read and write memory_units and rcll's tables, as rcll grants prints it"
     )
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What server or driver say, in one line of 300 characters at most."""
     said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return " ".join((said or str(error) or type(error).__name__).split())[:300]

@@ -14,17 +14,19 @@ import psycopg
 
 from rcll.errors import Transient
 from rcll.frames import CHANGES
+from rcll.progress import notice
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection
 from rcll.store.horizon import HotWatch
 from rcll.store.lease import Lease
+from rcll.store.oneline import said
 from rcll.store.pace import Pace
 from rcll.store.places import units_name
 from rcll.store.sql import query
 
 #: What the loader writes: a change with the layer spelled as the column stores it.
 WRITES = pl.Schema({**CHANGES, "stored_layer": pl.String})
-#: What became of a unit: written, already, gone, edited, relabelled, locked, recorded.
+#: What became of a unit: written, already, gone, edited, relabelled, locked, refused, recorded.
 OUTCOMES = pl.Schema({"unit_id": pl.String, "outcome": pl.String})
 
 #: Tries of one transaction that meets deadlocks, lock timeouts or statement timeouts, with growing pauses:
@@ -41,6 +43,14 @@ _RETRYABLE = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.UniqueViolation,  # somebody filed the same unit at the same moment
     psycopg.errors.QueryCanceled,  # statement_timeout: half as many rows the next time
+)
+#: A constraint, a column's type or a trigger of the owner's does not take one of the rows; the others can be written.
+_REFUSALS = (
+    psycopg.errors.CheckViolation,
+    psycopg.errors.ForeignKeyViolation,
+    psycopg.errors.NotNullViolation,
+    psycopg.errors.DataError,
+    psycopg.errors.RaiseException,
 )
 
 
@@ -68,6 +78,7 @@ class Writer:
     ) -> None:
         self.watch = HotWatch(conn, tenant)
         self._gate = gate
+        self._has_refused = False
         self._conn, self._tenant, self._lease, self._stamp, self._pace = conn, tenant, lease, stamp, pace
         self._units = {"units": units_name(conn, tenant)}
         names = tenant.names()
@@ -87,8 +98,9 @@ class Writer:
 
     def _run(self, name: str, rows: pl.DataFrame, *, leaves_page: bool) -> Generator[pl.DataFrame]:
         start = failures = 0
+        most = rows.height
         while start < rows.height:
-            batch = rows.slice(start, self._pace.rows(leaves_page=leaves_page))
+            batch = rows.slice(start, min(most, self._pace.rows(leaves_page=leaves_page)))
             if self._gate:
                 self._gate()
             began = time.monotonic()
@@ -99,8 +111,14 @@ class Writer:
                 self._pace.shrink(leaves_page=leaves_page)
                 self._back_off(failures, batch.height, error)
                 continue
+            except _REFUSALS as error:
+                if batch.height > 1:
+                    most = batch.height // 2  # down to the row that is refused
+                    continue
+                found = batch.select("unit_id", outcome=pl.lit("refused"))
+                self._tell_refusal(batch["unit_id"][0], said(error))
             seconds = time.monotonic() - began
-            start, failures = start + batch.height, 0
+            start, failures, most = start + batch.height, 0, 2 * most
             self._pace.learn(batch.height, seconds, leaves_page=leaves_page)
             yield found
             time.sleep(self._pace.pause(batch.height, seconds))
@@ -117,8 +135,21 @@ class Writer:
         assert before is not None
         assert after is not None
         self.watch.count(after[0] - before[0], after[1] - before[1], leaves_page=leaves_page)
-        locked = [(unit_id, "locked") for unit_id in unit_ids if unit_id not in held]
-        return pl.DataFrame([*rows, *locked], schema=OUTCOMES, orient="row")
+        outcomes = rows + (self._untold(unit_ids, held, rows) if name == "apply_labels" else [])
+        return pl.DataFrame(outcomes, schema=OUTCOMES, orient="row")
+
+    def _untold(self, unit_ids: list[str], held: set[str], told: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Outcomes of the units of a batch of which the server has told none."""
+        left = sorted(set(unit_ids) - {unit_id for unit_id, _ in told})
+        refused = [unit_id for unit_id in left if unit_id in held]
+        if refused:
+            self._tell_refusal(refused[0], "a trigger or a rule of the table kept its label as it was")
+        return [(unit_id, "refused" if unit_id in held else "locked") for unit_id in left]
+
+    def _tell_refusal(self, unit_id: str, why: str) -> None:
+        if not self._has_refused:
+            notice(f"unit {unit_id} is left out, and so are others that are refused: {why}")
+        self._has_refused = True
 
     def _lock(self, unit_ids: list[str]) -> set[str]:
         rows = self._conn.execute(self._statements["lock_units"], {"unit_ids": unit_ids}).fetchall()

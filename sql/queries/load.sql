@@ -108,7 +108,8 @@ is_held = %(is_held)s
 -- One short transaction's worth of labels for locked units: write those that still read as planned, remember the
 -- old values for undo (once a run: what the unit was before it), file them in the ledger, and say what became of
 -- each. Rows are looked up one by one (LATERAL … LIMIT 1 keeps the planner from reading all that the run has logged),
--- and updated or inserted rather than upserted: ON CONFLICT writes twice to WAL.
+-- and updated or inserted rather than upserted: ON CONFLICT writes twice to WAL. A unit that a trigger of the owner's
+-- kept from being updated, or gave another label, is nowhere filed and not in the answer.
 WITH judged AS MATERIALIZED (
     {judged_rows}
 ), written AS (
@@ -116,23 +117,29 @@ WITH judged AS MATERIALIZED (
        SET room = j.room, hall = j.hall, layer = j.stored_layer::{layer_type}
       FROM judged j
      WHERE u.id = j.unit_id AND j.outcome = 'written'
+    RETURNING j.*, (u.room::text, u.hall::text, u.layer::text)
+                   IS NOT DISTINCT FROM (j.room, j.hall, j.stored_layer) AS is_kept
+), settled AS MATERIALIZED (
+    SELECT * FROM written WHERE is_kept
+    UNION ALL
+    SELECT j.*, true FROM judged j WHERE j.outcome <> 'written'
 ), logged AS (
     INSERT INTO {changes} (run_id, unit_id, bank_id, old_room, old_hall, old_layer, room, hall, layer, old_ledger)
     SELECT %(run_id)s::uuid, j.unit_id, j.bank_id, j.old_room, j.old_hall, j.old_layer, j.room, j.hall,
            j.stored_layer, j.old_ledger
-    FROM judged j
+    FROM settled j
     LEFT JOIN LATERAL (SELECT true AS is_logged FROM {changes} c
                        WHERE c.run_id = %(run_id)s::uuid AND c.unit_id = j.unit_id LIMIT 1) c ON true
     WHERE j.outcome = 'written' AND c.is_logged IS NULL
 ), refiled AS (
     UPDATE {ledger} l SET {ledger_changes}
-      FROM judged j
+      FROM settled j
      WHERE l.unit_id = j.unit_id AND j.is_known AND j.outcome IN ('written', 'already')
 ), filed AS (
     INSERT INTO {ledger} ({ledger_columns})
-    SELECT {ledger_values} FROM judged j WHERE NOT j.is_known AND j.outcome IN ('written', 'already')
+    SELECT {ledger_values} FROM settled j WHERE NOT j.is_known AND j.outcome IN ('written', 'already')
 )
-SELECT unit_id::text, outcome FROM judged;
+SELECT unit_id::text, outcome FROM settled;
 
 -- name: record_labels
 -- Ledger rows for units whose stored label is already right, or is somebody's own and stays. The units are not

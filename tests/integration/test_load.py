@@ -1,9 +1,11 @@
 """From a legacy bank through extract, plan and load to labels, ledger and undo log, on real PostgreSQL."""
 
+import logging
 import threading
 
 import numpy as np
 import polars as pl
+import pytest
 
 from rcll.store.extract import count_units, extract_embeddings, extract_members, extract_units
 from rcll.store.lease import hold_banks
@@ -204,3 +206,36 @@ def test_label_that_does_not_fit_a_narrow_column_is_counted(make_template, clone
     long = pl.when(pl.col("unit_id") == unit_id(0)).then(pl.lit("infrastructure")).otherwise("room")
     _, loaded = walk.apply(changes.with_columns(room=long))
     assert (loaded.n_written, loaded.skipped) == (N_UNITS - 1, {"too long": 1})
+
+
+def _guard(walk, body):
+    walk.do(
+        "CREATE FUNCTION guard() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$BEGIN IF OLD.id IN ('{unit_id(2)}', '{unit_id(7)}') THEN {body} END IF; RETURN NEW; END$$"
+    )
+    walk.do("CREATE TRIGGER guard BEFORE UPDATE ON memory_units FOR EACH ROW EXECUTE FUNCTION guard()")
+
+
+@pytest.mark.parametrize(
+    "body", ["RAISE EXCEPTION 'kept';", "RETURN NULL;", "NEW.room := 'general';"], ids=["raises", "drops", "changes"]
+)
+def test_units_that_a_trigger_refuses_are_left_out(walk, body):
+    """A trigger of the owner's that raises, drops or changes the update costs only its own units; none is filed."""
+    changes = walk.plan()
+    _guard(walk, body)
+    _, loaded = walk.apply(changes)
+    assert (loaded.n_written, loaded.skipped) == (N_UNITS - 2, {"refused": 2})
+    for table in ("rcll_labels", "rcll_changes"):
+        assert walk.rows(f"SELECT count(*) FROM {table}") == [(N_UNITS - 2,)]
+    assert walk.plan()["unit_id"].to_list() == [unit_id(2), unit_id(7)]
+
+
+def test_units_that_a_constraint_refuses_are_left_out(walk, caplog):
+    """So does a CHECK on labels; what the server says is told once."""
+    changes = walk.plan()
+    walk.do(f"ALTER TABLE memory_units ADD CHECK (room <> 'auth' OR id NOT IN ('{unit_id(2)}', '{unit_id(7)}'))")
+    with caplog.at_level(logging.WARNING, logger="rcll.notice"):
+        _, loaded = walk.apply(changes)
+    assert (loaded.n_written, loaded.skipped) == (N_UNITS - 2, {"refused": 2})
+    (record,) = caplog.records
+    assert "check constraint" in record.getMessage()
