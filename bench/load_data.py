@@ -110,8 +110,7 @@ def _vocabulary(rng: np.random.Generator) -> list[str]:
 
 def _copy_vectors(conn: psycopg.Connection, size: Size, seed: int) -> None:
     rng = np.random.default_rng(seed + 1)
-    topics = rng.standard_normal((_TOPICS, size.dims)).astype(np.float32)
-    topics /= np.linalg.norm(topics, axis=1, keepdims=True)
+    topics = _draw_topics(rng, size.dims)
     record = np.dtype(
         [
             *(("fields", ">i2"), ("n_bytes", ">i4"), ("n", ">i4"), ("vector_bytes", ">i4")),
@@ -130,6 +129,16 @@ def _copy_vectors(conn: psycopg.Connection, size: Size, seed: int) -> None:
             rows["vector"] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
             copy.write(rows.tobytes())
         copy.write(b"\xff\xff")
+
+
+def topics_of(dims: int, *, seed: int = 7) -> np.ndarray:
+    """The directions (n_topics, n_dims), of length 1, round which the vectors of :func:`build` are drawn."""
+    return _draw_topics(np.random.default_rng(seed + 1), dims)
+
+
+def _draw_topics(rng: np.random.Generator, dims: int) -> np.ndarray:
+    topics = rng.standard_normal((_TOPICS, dims)).astype(np.float32)
+    return topics / np.linalg.norm(topics, axis=1, keepdims=True)
 
 
 def _insert(conn: psycopg.Connection) -> None:

@@ -11,6 +11,7 @@ from rcll.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from socket import socket
 
     from rcll.walk.place import Place
 
@@ -54,9 +55,11 @@ def serve(
         app = make_app(places, rate=_checked(rate), needs_key=host not in _LOOPBACK)
         logging.basicConfig(format="%(message)s")
         logging.getLogger("rcll.access").setLevel(logging.INFO)
-        shown = f"[{host}]" if ":" in host else host
-        err.print(f"listening on http://{shown}:{port}, routes at /docs; stop with Ctrl+C", markup=False)
-        uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, ws="none")
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
+        with _listening(host, port) as listener:
+            shown = f"[{host}]" if ":" in host else host
+            err.print(f"listening on http://{shown}:{port}, routes at /docs; stop with Ctrl+C", markup=False)
+            server.run(sockets=[listener])
 
 
 @keys.command("add")
@@ -184,6 +187,27 @@ def _check_open(places: "Sequence[Place]", host: str) -> None:
     if len(places) > 1:
         names = ", ".join(place.tenant.schema for place in places)
         raise InputError(f"found the schemas {names} and no key that tells which is meant; name one with --schema")
+
+
+def _listening(host: str, port: int) -> "socket":
+    """The port, taken before anything is said.
+
+    Raises:
+        InputError: somebody has it, or the address is not this machine's.
+    """
+    import socket
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"cannot listen on {host}:{port}: {reason}; expected a free port; name one with --port"
+        ) from None
+    return listener
 
 
 def _checked(rate: str) -> str:

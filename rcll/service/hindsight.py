@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, HTTPException, Request
 from fastmcp import FastMCP
+from fastmcp.exceptions import ToolError
 from hindsight_api.api.http import MemoryItem
 from hindsight_api.api.mcp import get_current_api_key, get_current_mcp_authenticated
 from hindsight_api.api.passthrough_headers import collect_passthrough_headers
@@ -38,6 +39,8 @@ from pydantic import ValidationError
 from rcll.errors import DatabaseError, RcllError
 from rcll.service.access import EVERYTHING
 from rcll.service.bodies import RecallRequest, RetainItem
+from rcll.service.host import require_bank
+from rcll.service.links import MAX_BRIDGE
 from rcll.service.palace import Caller, Palace
 from rcll.service.recall import Ask, Search, recall
 from rcll.service.routes import build_router
@@ -206,19 +209,25 @@ class RcllMcpExtension(MCPExtension):
             The answer holds results (units, and closets that sum several up), the bank's critical memories, and
             memories of other banks that tunnels lead to.
             """
-            context = _mcp_context()
-            caller = await _mcp_caller(memory, context)
-            asked = {"query": query, "room": room, "hall": hall, "max_layer": max_layer, "limit": limit}
-            ask = Ask.of(bank_id, RecallRequest.model_validate(asked))
-            return await recall(caller, ask, _filtered_recall(memory, context, ask))
+            with _told():
+                context = _mcp_context()
+                caller = await _mcp_caller(memory, context)
+                asked = {"query": query, "room": room, "hall": hall, "max_layer": max_layer, "limit": limit}
+                ask = Ask.of(bank_id, RecallRequest.model_validate(asked))
+                await require_bank(caller, bank_id)
+                return await recall(caller, ask, _filtered_recall(memory, context, ask))
 
         @mcp.tool()
         async def bridge(source_bank_id: str, target_bank_id: str, room: str, limit: int = 20):  # noqa: ANN202
             """Find what two banks both know in a room, and link the strongest pairs by tunnels."""
-            caller = await _mcp_caller(memory, _mcp_context())
-            made = await asyncio.to_thread(
-                bridge_banks, caller.palace.place, source_bank_id, target_bank_id, room, limit=min(max(limit, 1), 200)
-            )
+            with _told():
+                caller = await _mcp_caller(memory, _mcp_context())
+                for bank_id in (source_bank_id, target_bank_id):
+                    await require_bank(caller, bank_id)
+                n_most = min(max(limit, 1), MAX_BRIDGE)
+                made = await asyncio.to_thread(
+                    bridge_banks, caller.palace.place, source_bank_id, target_bank_id, room, limit=n_most
+                )
             return {"n_new": made.n_new, "tunnels": [tunnel._asdict() for tunnel in made.tunnels]}
 
 
@@ -239,6 +248,20 @@ def _refusals() -> Generator[None]:
         yield
     except OperationValidationError as error:
         raise HTTPException(error.status_code, error.reason) from None
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    """Tell an agent in one line what is wrong with its call."""
+    try:
+        yield
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_input=False))
+        raise ToolError("; ".join(faults)) from None
+    except HTTPException as error:
+        raise ToolError(str(error.detail)) from None
+    except RcllError as error:
+        raise ToolError(str(error)) from None
 
 
 def _filtered_recall(memory: Memory, context: RequestContext, ask: Ask) -> Search:

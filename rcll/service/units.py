@@ -11,15 +11,16 @@ from rcll.service.bodies import RetainItem, UnitLabel
 from rcll.service.palace import Palace
 from rcll.stages.retain import Wanted, label_new_units
 from rcll.store.ledger import BY_HAND, LabelledUnit, clear_explicit, find_unit, set_explicit
+from rcll.store.recall import has_bank
 from rcll.store.retain import NewUnit, StoredLabel, label_units, retain_units, unlabelled_units
 from rcll.walk.labels import labelling_hash
 
 
 async def store_items(palace: Palace, bank: str, items: Sequence[RetainItem]) -> dict[str, Any]:
-    """Store each item as one unit, all of them or none.
+    """Store each item as one unit, all of them or none; a document that comes again replaces what it was.
 
     Raises:
-        HTTPException: 409 where a memory server owns the tables.
+        HTTPException: 409 where a memory server owns the tables, 404 where only somebody else can make the bank.
     """
     tenant = palace.place.tenant
     if tenant.has_server:
@@ -28,6 +29,7 @@ async def store_items(palace: Palace, bank: str, items: Sequence[RetainItem]) ->
             "these tables are a memory server's, and only it can retain; "
             "load rcll into it: HINDSIGHT_API_HTTP_EXTENSION=rcll.service.hindsight:RcllHttpExtension",
         )
+    await _refuse_unknown(palace, bank)
     texts = [item.content for item in items]
     ids = [str(uuid4()) for _ in items]
     vectors = await palace.space.embed(bank, texts)
@@ -46,9 +48,18 @@ async def store_items(palace: Palace, bank: str, items: Sequence[RetainItem]) ->
         for unit_id, item, vector in zip(ids, items, vectors, strict=True)
     ]
     async with palace.pool.connection() as conn:
-        await retain_units(conn, tenant, bank, units, labels, taxonomy_hash=_fingerprint(palace))
-    rows = labels.rename({"unit_id": "id"}).to_dicts()
+        stored = await retain_units(conn, tenant, bank, units, labels, taxonomy_hash=_fingerprint(palace))
+    rows = [{"id": label.unit_id, **label._asdict()} for label in stored]
     return {"success": True, "bank_id": bank, "items_count": len(items), "units": rows}
+
+
+async def _refuse_unknown(palace: Palace, bank: str) -> None:
+    """A bank with a name comes into being with its first unit; one that is a uuid is somebody else's to make."""
+    if palace.place.tenant.bank_type != "uuid":
+        return
+    async with palace.pool.connection() as conn:
+        if not await has_bank(conn, palace.place.tenant, bank):
+            raise HTTPException(404, f"bank '{bank[:64]}' does not exist; expected the uuid of one; see GET /banks")
 
 
 async def label_found(

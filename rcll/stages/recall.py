@@ -17,8 +17,8 @@ class Filters:
 
     @property
     def are_narrow(self) -> bool:
-        """Whether a room or hall is asked for."""
-        return self.rooms is not None or self.halls is not None
+        """Whether some of the units are asked for, and not all but the archive."""
+        return self.rooms is not None or self.halls is not None or self.max_layer < ORDINARY_LAYER
 
     @property
     def want_closets(self) -> bool:

@@ -70,6 +70,18 @@ class Hop(NamedTuple):
     far_id: str
 
 
+class Nearest(NamedTuple):
+    """What a search by the vector indexes found, nearest first.
+
+    The first ``n_trusted`` of ``hits`` are among the nearest third of the ``n_seen`` units that were looked at, whether
+    asked for or not; farther out an HNSW index passes over many.
+    """
+
+    hits: list[Hit]
+    n_trusted: int
+    n_seen: int
+
+
 class FoundUnit(NamedTuple):
     """A unit as recall shows it; ``extras`` are the columns that its table happens to have."""
 
@@ -96,21 +108,24 @@ class Searcher:
         cosine = sql.SQL("OPERATOR({}.<=>)").format(sql.Identifier(schema))
         self._names = {**tenant.names(), "cosine": cosine, "layer": layer_number(tenant)}
 
-    async def nearest(self, question: Question, limit: int) -> list[Hit]:
-        """The nearest units that the vector indexes find; fewer than ``limit`` where the scan ended short."""
+    async def nearest(self, question: Question, limit: int, depth: int) -> Nearest:
+        """The nearest units asked for among those that the vector indexes find, three times ``depth`` in all."""
         types = [sql.SQL("u.fact_type = {}").format(t) for t in _FACT_TYPES] if self._has_types else [sql.SQL("true")]
         branches = [self._query("search_branch", question, of_type=of_type) for of_type in types]
         statement = query("search_nearest", branches=sql.SQL("\nUNION ALL\n").join(branches))
-        return [Hit(*row) for row in await self._rows(statement, question.values(limit=limit))]
+        values = question.values(limit=limit, each=depth * len(_FACT_TYPES) // len(branches))
+        rows = await self._rows(statement, values)
+        n_trusted = sum(place <= depth for _, _, place, _ in rows)
+        return Nearest([Hit(*row[:2]) for row in rows], n_trusted, n_seen=rows[0][3] if rows else 0)
 
     async def n_filed(self, question: Question, most: int) -> int:
-        """How many units the ledger has in the rooms and halls asked for, ``most`` if more."""
+        """How many units the ledger has in the rooms, halls and layers asked for, ``most`` if more."""
         statement = query("count_filed", filed_in=query("filed_in", **self._names))
         rows = await self._rows(statement, question.values(most=most))
         return int(rows[0][0])
 
     async def exact(self, question: Question, limit: int) -> list[Hit]:
-        """The nearest units of the rooms and halls asked for, every one looked at."""
+        """The nearest units of the rooms, halls and layers asked for, every one looked at."""
         statement = self._query("search_exact", question, filed_in=query("filed_in", **self._names))
         return [Hit(*row) for row in await self._rows(statement, question.values(limit=limit))]
 

@@ -1,6 +1,6 @@
 -- name: search_settings
--- First statement of a search's transaction. A filtered scan goes on until it has enough or has seen this many
--- tuples; relaxed_order finds more of them, and the caller sorts.
+-- First statement of a search's transaction. A scan goes on until it has enough or has seen this many tuples;
+-- relaxed_order finds more of them, and the query sorts.
 SELECT pg_catalog.set_config('hnsw.ef_search', '200', true),
        pg_catalog.set_config('hnsw.iterative_scan', 'relaxed_order', true),
        pg_catalog.set_config('hnsw.max_scan_tuples', '20000', true),
@@ -38,28 +38,34 @@ AND {layer} <= %(max_layer)s
 ;
 
 -- name: search_branch
--- Fragment: the nearest units of a bank. Bank and type are literals: a partial index is used only for its own words.
-(SELECT u.id, u.embedding {cosine} %(vector)s::{vector_type} AS distance
+-- Fragment: the nearest units of a bank, and which of them are asked for. The filter stands outside the WHERE, or the
+-- planner would rather read and sort the bank than go by the vector index. Bank and type are literals: a partial index
+-- is used only for its own words.
+(SELECT u.id, u.embedding {cosine} %(vector)s::{vector_type} AS distance, {in_filter} AS is_asked_for
  FROM {units} u
- WHERE u.bank_id = {bank} AND {of_type} AND u.embedding IS NOT NULL AND {in_filter}
+ WHERE u.bank_id = {bank} AND {of_type} AND u.embedding IS NOT NULL
  ORDER BY u.embedding {cosine} %(vector)s::{vector_type}
- LIMIT %(limit)s)
+ LIMIT %(each)s)
 ;
 
 -- name: search_nearest
--- The nearest units, as far as the vector indexes find them.
+-- The nearest units that are asked for, among those that the vector indexes find; the place of each among all that
+-- were found, and how many these were.
 WITH found AS MATERIALIZED (
     {branches}
+), placed AS (
+    SELECT id, distance, is_asked_for, row_number() OVER (ORDER BY distance, id) AS place, count(*) OVER () AS n_seen
+    FROM found WHERE distance <> 'NaN'
 )
-SELECT id::text AS id, distance
-FROM found WHERE distance <> 'NaN'
-ORDER BY distance, id
+SELECT id::text AS id, distance, place, n_seen
+FROM placed WHERE is_asked_for
+ORDER BY place
 LIMIT %(limit)s;
 
 -- name: filed_in
--- Fragment: ledger rows of the rooms and halls asked for.
+-- Fragment: ledger rows of the rooms, halls and layers asked for.
 FROM {ledger} l
-WHERE l.bank_id = %(bank)s
+WHERE l.bank_id = %(bank)s AND coalesce(l.layer, 2) <= %(max_layer)s
   AND (%(rooms)s::text[] IS NULL OR l.room = ANY(%(rooms)s::text[]))
   AND (%(halls)s::text[] IS NULL OR l.hall = ANY(%(halls)s::text[]))
 ;

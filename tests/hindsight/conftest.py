@@ -49,7 +49,8 @@ class Hindsight:
             **more,
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._port}", timeout=60)
+        self.base_url = f"http://127.0.0.1:{self._port}"
+        self._client = httpx.Client(base_url=self.base_url, timeout=60)
 
     def start(self) -> None:
         """Run Hindsight's own migrations and wait until it is healthy."""

@@ -1,10 +1,13 @@
 """rcll's routes inside the real Hindsight 1.1.0, loaded as its extensions."""
 
+import asyncio
 import json
 import re
 from typing import Any
 
 import pytest
+from fastmcp import Client
+from fastmcp.exceptions import ToolError
 
 from rcll.store.catalog import read_tenants
 from rcll.store.migrate import migrate
@@ -15,6 +18,7 @@ EXTENSIONS = {
     "HINDSIGHT_API_OPERATION_VALIDATOR_EXTENSION": "rcll.service.hindsight:RcllLabelExtension",
     "HINDSIGHT_API_MCP_EXTENSION": "rcll.service.hindsight:RcllMcpExtension",
 }
+TOKEN_RULE = "Never share an access token."
 TOKENS = "OAuth2 access tokens of the billing service expire after 15 minutes."
 DISKS = [f"Server {host} ran out of disk space in May." for host in ("alder", "birch", "cedar", "fir", "hazel")]
 
@@ -146,3 +150,46 @@ def _steady(answer: dict[str, Any]) -> str:
 def test_nothing_changes_where_none_of_our_fields_is_used(hindsight, palace):
     """Hindsight's own calls get the same answers with the extensions as without, ids and times aside."""
     assert _answers(palace) == _answers(hindsight)
+
+
+def _tool(hindsight, name: str, **arguments: Any) -> Any:
+    """Call a tool as an agent does, over Hindsight's own MCP endpoint."""
+
+    async def call() -> Any:
+        async with Client(f"{hindsight.base_url}/mcp/") as agent:
+            names = {tool.name for tool in await agent.list_tools()}
+            assert {"recall_room", "bridge", "retain", "recall"} <= names
+            return (await agent.call_tool(name, arguments)).structured_content
+
+    return asyncio.run(call())
+
+
+def test_agents_recall_rooms_and_build_bridges(palace):
+    """The tools stand beside Hindsight's own: recall within a room with critical units, and tunnels of two banks."""
+    pair = ("The TLS certificate of server birch expires on 3 June.", "On 3 June birch's TLS certificate expires.")
+    for bank, text in zip(("agent-a", "agent-b"), pair, strict=True):
+        items = [{"content": text, "room": "infrastructure"}, {"content": TOKEN_RULE, "room": "auth", "layer": 0}]
+        assert palace.ask("POST", f"/banks/{bank}/retain", {"items": items}).status_code == 200
+    found = _tool(palace, "recall_room", bank_id="agent-a", query="certificate", room="infrastructure", limit=5)
+    assert [result["text"] for result in found["results"]] == [pair[0]]
+    assert [unit["text"] for unit in found["critical"]] == [TOKEN_RULE]
+    made = _tool(palace, "bridge", source_bank_id="agent-a", target_bank_id="agent-b", room="infrastructure", limit=500)
+    listed = palace.ask("GET", "/tunnels?bank_id=agent-a").json()
+    assert made["n_new"] == len(made["tunnels"]) == listed["total"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"bank_id": "nonesuch", "query": "t"}, "does not exist"),
+        ({"bank_id": "agent-a", "query": "t", "max_layer": 7}, "max_layer"),
+        ({"bank_id": "agent-a", "query": "a\x00b"}, "NUL"),
+    ],
+    ids=["bank", "layer", "nul"],
+)
+def test_tools_say_what_is_wrong(palace, asked, expected):
+    """A bank that does not exist, a layer out of range, a NUL: the agent gets one clear line, and no traceback."""
+    palace.ask("POST", "/banks/agent-a/retain", {"content": TOKENS})
+    with pytest.raises(ToolError, match=expected) as caught:
+        _tool(palace, "recall_room", **asked)
+    assert "Traceback" not in str(caught.value)

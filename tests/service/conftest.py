@@ -50,7 +50,7 @@ def serving(places: list[Place], *, rate: str | None = None) -> Generator[httpx.
         assert time.monotonic() < deadline, "the server did not start"
         time.sleep(0.02)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             yield client
     finally:
         served.should_exit = True
