@@ -21,6 +21,7 @@ from rcll.stages.classify import classify_units
 from rcll.taxonomy import Rule, Taxonomy, load_taxonomy
 from rcll.taxonomy.match import Program
 from rcll.taxonomy.normalise import normalise_texts
+from rcll.taxonomy.single import language_of_text, normalise_text
 
 N_LOOP = {"loop": 1_000, "hyperscan": 20_000, "chain": 30_000}
 
@@ -106,8 +107,8 @@ def whole_loop(taxonomy: Taxonomy, texts: pl.Series) -> list[tuple]:
     searches: dict[str | None, tuple] = {}
     out = []
     for text in texts.to_list():
-        line = ways.normalise_in_python(text)
-        language = ways.language_in_python(line)
+        line = normalise_text(text)
+        language = language_of_text(line)
         language = language if language in taxonomy.languages or language is None else "other"
         if language not in searches:
             sides = tuple(taxonomy.rules_for(language, dimension) for dimension in ("room", "hall"))

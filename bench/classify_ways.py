@@ -1,17 +1,13 @@
 """Other ways to find the first rule that matches, to compare the engine with. Each is fn(lines) -> indices by side."""
 
-# ruff: noqa: SLF001 - the naive twin goes through the same tables as the engine
 import itertools
 import re
-import unicodedata
 from collections.abc import Callable
 
 import numpy as np
 import polars as pl
 
 from rcll.taxonomy import Rule
-from rcll.taxonomy import language as lang
-from rcll.taxonomy import normalise as norm
 from rcll.taxonomy.dialect import either, rust
 from rcll.taxonomy.match import head_of, head_pattern
 
@@ -112,49 +108,3 @@ def hyperscan(sides: Sides) -> Way:
         return found
 
     return run
-
-
-def normalise_in_python(text: str) -> str:
-    """Return the normalised text by the same steps as ``rcll.taxonomy.normalise``, in Python."""
-    text = text[: norm.MAX_CHARS]
-    if not text.isascii():
-        for found, replacement in norm._LETTERS.items():
-            text = text.replace(found, replacement)
-        text = re.sub(_python(norm._INVISIBLE), "", unicodedata.normalize("NFKC", text).replace("İ", "I"))
-    for pattern, replacement in _MARKUP:
-        text = pattern.sub(replacement, text)
-    line = _ABBREVIATION.sub(r"\1 ", "\n" + text.strip(" \n") + "\n")
-    if _LIST.search(line):
-        line = _ITEM.sub("\\1\x03\n", line)
-    line = _CAPITALS.sub("\\1\x02\\2", _OPENING.sub("\n", _BULLET.sub("\x04\n", line)))
-    return _BREAK.sub(lambda found: norm._BREAKS[found[0]], line.lower())
-
-
-def _python(pattern: str) -> str:
-    pattern = re.sub(r"\\u\{([0-9a-f]+)\}", lambda found: f"\\u{int(found[1], 16):04x}", pattern)
-    return pattern.replace("(?-u:\\b)", "\\b").replace(r"\p{Ll}", "[a-zß-öø-ÿа-яё]")
-
-
-_MARKUP = [(re.compile(_python(p)), r.replace("${1}", r"\1").replace("${2}", r"\2")) for p, r in norm._MARKUP]
-_ABBREVIATION = re.compile(norm._ABBREVIATION, re.ASCII | re.IGNORECASE)
-_LIST, _ITEM, _BULLET, _OPENING, _CAPITALS = (
-    re.compile(_python(p), re.ASCII) for p in (norm._LIST, norm._ITEM, norm._BULLET, norm._OPENING, norm._CAPITALS)
-)
-_BREAK = re.compile("|".join(re.escape(literal) for literal in norm._BREAKS))
-
-
-def language_in_python(line: str) -> str | None:
-    """Return the language of a normalised text that is English or Latin; other scripts are not measured."""
-    n_wide = len(line.encode()) - len(line)
-    plain = n_wide * lang._ASCII_SHARE <= len(line)
-    if plain and re.search(lang._ENGLISH, line) and not re.search(lang._FOREIGN, line):
-        return "en"
-    sample = line[: lang._SAMPLE].replace("\n", " ").replace("\x02", " ")
-    if not any(char.isalpha() for char in sample):
-        return None
-    scores = dict.fromkeys(range(len(lang.FUNCTION_WORDS)), 0)
-    for sign, numbers in lang._EVIDENCE.items():
-        n_found = sum(sample.startswith(sign, at) for at in range(len(sample))) if sign in sample else 0
-        for number in numbers:
-            scores[number] += n_found
-    return list(lang.FUNCTION_WORDS)[max(scores, key=lambda number: scores[number])]

@@ -10,9 +10,10 @@ import polars as pl
 
 from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM, LABELS, TEXTS, require_schema
 from rcll.taxonomy.language import detect_languages
-from rcll.taxonomy.match import Indices, program_for
+from rcll.taxonomy.match import FEW, SHORT, Indices, program_for
 from rcll.taxonomy.model import Dimension, Rule, Taxonomy
 from rcll.taxonomy.normalise import MAX_CHARS, normalise_texts
+from rcll.taxonomy.single import language_of_text, normalise_text
 
 #: Language of a text for whose language the taxonomy has no rules.
 UNSUPPORTED = "other"
@@ -53,6 +54,8 @@ def classify_units(
     frame = require_schema(texts.lazy().collect(), TEXTS, "texts")
     if frame.is_empty():
         return pl.DataFrame(schema=LABELS)
+    if len(frame) <= FEW and all(len(text or "") <= SHORT for text in frame["text"]):
+        return _classify_few(frame, taxonomy, params)
     batches = list(_batches(frame))
     if len(batches) == 1:
         return _classify(frame, taxonomy, params)
@@ -64,6 +67,8 @@ def language_of(lines: pl.Series, taxonomy: Taxonomy) -> pl.Series:
     """Return the language of normalised texts as the taxonomy knows it: a code, UNSUPPORTED, or null."""
     codes = detect_languages(lines)
     is_known = codes.is_in(list(taxonomy.languages)) | codes.is_null()
+    if is_known.all():
+        return codes
     return codes.zip_with(is_known, pl.repeat(UNSUPPORTED, len(codes), dtype=pl.String, eager=True))
 
 
@@ -88,9 +93,38 @@ def _classify(frame: pl.DataFrame, taxonomy: Taxonomy, params: ClassifyParams) -
     return labels.with_columns(frame["unit_id"]).select(LABELS.names())
 
 
+def _classify_few(frame: pl.DataFrame, taxonomy: Taxonomy, params: ClassifyParams) -> pl.DataFrame:
+    """Label a few short texts in Python, which needs no time to get going."""
+    labels = [(unit_id, *_label_one(text, taxonomy, params)) for unit_id, text in frame.iter_rows()]
+    return pl.DataFrame(labels, schema=LABELS, orient="row")
+
+
+def _label_one(text: str | None, taxonomy: Taxonomy, params: ClassifyParams) -> tuple[object, ...]:
+    """Return what LABELS has beside the id."""
+    line = normalise_text(text)
+    language = language_of_text(line)
+    if language is not None and language not in taxonomy.languages:
+        language = UNSUPPORTED
+    program = program_for(taxonomy, language, _dimensions(params))
+    found = [None if n < 0 else rules[n] for rules, n in zip(program.rules, program.first_of(line), strict=True)]
+    room, hall, layer = [*found, None][:3]
+    return (
+        FALLBACKS["room"] if room is None else room.label,
+        FALLBACKS["hall"] if hall is None else hall.label,
+        DEFAULT_LAYER if layer is None else int(layer.label),
+        *(None if rule is None else rule.id for rule in (room, hall, layer)),
+        *(None if rule is None else rule.tier for rule in (room, hall)),
+        language,
+    )
+
+
+def _dimensions(params: ClassifyParams) -> tuple[Dimension, ...]:
+    return ("room", "hall", "layer") if params.use_layers else ("room", "hall")
+
+
 def _label(work: pl.DataFrame, taxonomy: Taxonomy, language: object, params: ClassifyParams) -> pl.DataFrame:
     """Label texts of one language; ``work`` has row, text and language."""
-    dimensions: tuple[Dimension, ...] = ("room", "hall", "layer") if params.use_layers else ("room", "hall")
+    dimensions = _dimensions(params)
     program = program_for(taxonomy, language if isinstance(language, str) else None, dimensions)
     columns = [work["row"], work["language"]]
     for dimension, rules, found in zip(dimensions, program.rules, program.first(work["text"]), strict=True):

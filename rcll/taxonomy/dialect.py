@@ -8,7 +8,7 @@ the marker characters of ``rcll.taxonomy.normalise``.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 #: Stands for the space before a word in capitals.
 CAPS = "\x02"
@@ -103,6 +103,7 @@ def translate_words(words: Mapping[str, str]) -> dict[str, str]:
     return done
 
 
+@lru_cache(maxsize=65_536)
 def rust(pattern: str) -> str:
     r"""Return the common form as Polars takes it: ``\b`` becomes the ASCII boundary."""
     return re.sub(r"\\(.)", lambda m: rf"(?-u:\{m[1]})" if m[1] in "bB" else m[0], pattern, flags=re.DOTALL)

@@ -6,7 +6,7 @@ import polars as pl
 from rcll.taxonomy.dialect import CAPS
 
 #: Characters from which the language is told.
-_SAMPLE = 240
+SAMPLE = 240
 
 #: Function words by language; ties go to the earlier language.
 FUNCTION_WORDS = {
@@ -45,23 +45,23 @@ _SIGNS = {
     "da": "å æ ø",
     "tr": "ı ğ ş",
 }
-#: With one of these and none of ``_FOREIGN``, a text that is nearly all ASCII is English without counting.
-_ENGLISH = " (?:the|and|of|to|is|are|was|for|with|that|this|by|from|not|have|has|will|must|can|be|we|it) "
+#: With one of these and none of ``FOREIGN``, a text that is nearly all ASCII is English without counting.
+ENGLISH = " (?:the|and|of|to|is|are|was|for|with|that|this|by|from|not|have|has|will|must|can|be|we|it) "
 #: Frequent words that English does not have.
-_FOREIGN = (
+FOREIGN = (
     " (?:der|das|und|ist|nicht|mit|ein|eine|auf|von|werden|zu|les|des|est|une|pour|dans|et|el|los|las|que|para|il|che|"
     "della|una|het|een|niet|voor|nie|jest|oraz|os|uma|com|och|att|ve|bir) "
 )
 #: Of so many characters, one may be outside ASCII.
-_ASCII_SHARE = 12
+ASCII_SHARE = 12
 #: Of two scripts in one text, Latin needs so many letters to outweigh one of the other.
-_WEIGHT = {"ru": 2, "zh": 4, "ja": 4}
-_CYRILLIC = r"[\u{400}-\u{52f}]"
-_HAN = r"[\u{3400}-\u{9fff}\u{f900}-\u{faff}]"
-_KANA = r"[\u{3040}-\u{30ff}]"
-_LATIN = r"[a-z\u{df}-\u{24f}]"
+WEIGHT = {"ru": 2, "zh": 4, "ja": 4}
+CYRILLIC = r"[\u{400}-\u{52f}]"
+HAN = r"[\u{3400}-\u{9fff}\u{f900}-\u{faff}]"
+KANA = r"[\u{3040}-\u{30ff}]"
+LATIN = r"[a-z\u{df}-\u{24f}]"
 #: Cyrillic letters that Russian does not have.
-_NOT_RUSSIAN = "[іїєґўђјљњћџќѓѕ]"
+NOT_RUSSIAN = "[іїєґўђјљњћџќѓѕ]"
 
 
 def _evidence() -> dict[str, list[int]]:
@@ -74,7 +74,7 @@ def _evidence() -> dict[str, list[int]]:
     return found
 
 
-_EVIDENCE = _evidence()
+EVIDENCE = _evidence()
 
 
 def detect_languages(lines: pl.Series) -> pl.Series:
@@ -88,7 +88,7 @@ def detect_languages(lines: pl.Series) -> pl.Series:
     rows = lines.to_frame("text").select((~_is_plainly_english(pl.col("text"))).arg_true()).to_series()
     if rows.is_empty():
         return codes
-    samples = lines[rows].str.head(_SAMPLE)
+    samples = lines[rows].str.head(SAMPLE)
     by_script = _script(samples)
     latin = by_script == "latin"
     by_script = by_script.scatter(latin.arg_true(), _latin_languages(samples.filter(latin)))
@@ -97,13 +97,13 @@ def detect_languages(lines: pl.Series) -> pl.Series:
 
 def _is_plainly_english(lines: pl.Expr) -> pl.Expr:
     n_bytes, n_chars = lines.str.len_bytes(), lines.str.len_chars()
-    is_ascii = (n_bytes - n_chars) * _ASCII_SHARE <= n_chars
-    return is_ascii & lines.str.contains(_ENGLISH) & ~lines.str.contains(_FOREIGN)
+    is_ascii = (n_bytes - n_chars) * ASCII_SHARE <= n_chars
+    return is_ascii & lines.str.contains(ENGLISH) & ~lines.str.contains(FOREIGN)
 
 
 def _script(samples: pl.Series) -> pl.Series:
     """Return the language that the script tells, or ``latin``."""
-    text, count = pl.col("text"), {"cyrillic": _CYRILLIC, "han": _HAN, "kana": _KANA, "latin": _LATIN}
+    text, count = pl.col("text"), {"cyrillic": CYRILLIC, "han": HAN, "kana": KANA, "latin": LATIN}
     counts = samples.to_frame("text").with_columns(
         text.str.count_matches(r"\p{L}").alias("letters"),
         *(text.str.count_matches(pattern).alias(name) for name, pattern in count.items()),
@@ -112,12 +112,12 @@ def _script(samples: pl.Series) -> pl.Series:
     chosen = (
         pl.when(pl.col("letters") == 0)
         .then(pl.lit(None, pl.String))
-        .when((kana > 0) & (_WEIGHT["ja"] * (han + kana) >= latin))
+        .when((kana > 0) & (WEIGHT["ja"] * (han + kana) >= latin))
         .then(pl.lit("ja"))
-        .when((han > 0) & (_WEIGHT["zh"] * han >= latin))
+        .when((han > 0) & (WEIGHT["zh"] * han >= latin))
         .then(pl.lit("zh"))
-        .when((cyrillic > 0) & (_WEIGHT["ru"] * cyrillic >= latin))
-        .then(pl.when(text.str.contains(_NOT_RUSSIAN)).then(pl.lit("uk")).otherwise(pl.lit("ru")))
+        .when((cyrillic > 0) & (WEIGHT["ru"] * cyrillic >= latin))
+        .then(pl.when(text.str.contains(NOT_RUSSIAN)).then(pl.lit("uk")).otherwise(pl.lit("ru")))
         .when(pl.col("letters") > 2 * latin)
         .then(pl.lit("other"))
         .otherwise(pl.lit("latin"))
@@ -128,12 +128,12 @@ def _script(samples: pl.Series) -> pl.Series:
 def _latin_languages(texts: pl.Series) -> pl.Series:
     """Return the language of which each text holds most words."""
     spaced = texts.str.replace_many({"\n": " ", CAPS: " "})
-    found = spaced.str.extract_many(list(_EVIDENCE), overlapping=True)
+    found = spaced.str.extract_many(list(EVIDENCE), overlapping=True)
     scores = np.zeros((len(texts), len(FUNCTION_WORDS)), np.int32)
     rows = np.repeat(np.arange(len(texts)), found.list.len().to_numpy())
     signs = found.list.explode(keep_nulls=False, empty_as_null=False)
     for number in range(len(FUNCTION_WORDS)):
-        own = [sign for sign, numbers in _EVIDENCE.items() if number in numbers]
+        own = [sign for sign, numbers in EVIDENCE.items() if number in numbers]
         np.add.at(scores[:, number], rows[signs.is_in(own).to_numpy()], 1)
     codes = pl.Series(list(FUNCTION_WORDS))
     return codes[pl.Series(scores.argmax(axis=1).astype(np.uint32))]

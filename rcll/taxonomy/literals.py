@@ -40,6 +40,8 @@ Strings = frozenset[str]
 
 #: What is a space in the text to search.
 NO_WORD = r"[\x00-\x1f!-/:-@\[-^`{-\x7f]"
+_TO_SPACES = {code: " " for code in range(128) if re.fullmatch(NO_WORD, chr(code))}
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 
 _PART = re.compile(
     r"""
@@ -87,6 +89,38 @@ def required(pattern: str) -> Strings | None:
     return _without_longer(frozenset(map(_flat, found)))
 
 
+@lru_cache(maxsize=4096)
+def alternatives(pattern: str) -> tuple[str, ...]:
+    r"""Return patterns of which the first that matches leftmost is what the whole matches.
+
+    ``\b(?:a|b)\b|c`` becomes ``\ba\b``, ``\bb\b`` and ``c``; what stands inside other groups stays together.
+    """
+    found: list[str] = []
+    for tokens in _split(list(_PART.finditer(pattern))):
+        first = next((n for n, token in enumerate(tokens) if token[0] != r"\b"), 0)
+        last = next((n for n, token in reversed(list(enumerate(tokens))) if token[0] != r"\b"), -1)
+        text = [token[0] for token in tokens]
+        if last > first and text[first] == "(?:" and _closing(tokens, first) == last:
+            before, after = "".join(text[:first]), "".join(text[last + 1 :])
+            found += [f"{before}{inner}{after}" for inner in alternatives("".join(text[first + 1 : last]))]
+        else:
+            found.append("".join(text))
+    return tuple(found)
+
+
+def _split(tokens: list[re.Match[str]]) -> list[list[re.Match[str]]]:
+    """Split a pattern at the bars that stand in no group."""
+    pieces: list[list[re.Match[str]]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += {"open": 1, "close": -1}.get(str(token.lastgroup), 0)
+        if depth == 0 and token.lastgroup == "bar":
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return pieces
+
+
 def spelled_out(pattern: str) -> Strings | None:
     """Return all strings that the pattern can match, None if they are too many to list."""
     exact = _read(pattern).exact
@@ -95,16 +129,23 @@ def spelled_out(pattern: str) -> Strings | None:
 
 def flat(text: str) -> str:
     """Return the text as literals are searched in it; ``flat_texts`` of rcll.taxonomy.candidates for many."""
-    return re.sub(r"([^\x00-\x7f])", r" \1 ", re.sub(NO_WORD, " ", text))
+    text = text.translate(_TO_SPACES)
+    return text if text.isascii() else re.sub(r"([^\x00-\x7f])", r" \1 ", text)
 
 
-@lru_cache(maxsize=65_536)
-def _flat(string: str) -> str:
+@lru_cache(maxsize=262_144)
+def _flat(literal: str) -> str:
     """Return a literal in the form of ``flat``; a boundary beside a word character is a space."""
-    string = re.sub(rf"{_EDGE}+", _EDGE, string)
-    string = re.sub(rf"(?<=[0-9a-z_]){_EDGE}\Z|\A{_EDGE}(?=[0-9a-z_])", " ", string)
-    string = flat(string.replace(_EDGE, ""))
-    return string.rstrip() if len(string) > _LONG else string
+    if _EDGE in literal:
+        while _EDGE * 2 in literal:
+            literal = literal.replace(_EDGE * 2, _EDGE)
+        if literal[1:] and literal[0] == _EDGE and literal[1] in _WORD:
+            literal = " " + literal[1:]
+        if literal[1:] and literal[-1] == _EDGE and literal[-2] in _WORD:
+            literal = literal[:-1] + " "
+        literal = literal.replace(_EDGE, "")
+    literal = flat(literal)
+    return literal.rstrip() if len(literal) > _LONG else literal
 
 
 def _without_longer(strings: Strings) -> Strings:

@@ -8,7 +8,7 @@ taken. Most rules are tried on few texts, and most texts against one or two rule
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from threading import Lock
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rcll.taxonomy.candidates import Candidates, LiteralIndex
+from rcll.taxonomy.candidates import Candidates, LiteralIndex, Rows
 from rcll.taxonomy.dialect import python, rust
 from rcll.taxonomy.model import Dimension, Rule, Taxonomy
 
@@ -24,7 +24,7 @@ Indices = npt.NDArray[np.int32]
 
 #: Up to so many texts of at most ``SHORT`` characters, Python's regex is the quickest; for rules with gaps its time
 #: grows with the square of the length.
-_FEW, SHORT = 16, 2_000
+FEW, SHORT = 16, 2_000
 
 
 def head_pattern(n_chars: int) -> str:
@@ -61,17 +61,33 @@ def first_in_python(rules: Sequence[Rule], line: str) -> int:
     return next((index for index, rule in enumerate(rules) if find_in_python(rule, line)), -1)
 
 
-def matches(rule: Rule, lines: pl.Series) -> pl.Series:
-    """Tell which of the normalised texts the rule matches."""
+def matches(rule: Rule, lines: pl.Series, pattern: str | None = None) -> pl.Series:
+    """Tell which of the normalised texts the rule matches.
+
+    Args:
+        rule: the rule.
+        lines: normalised texts.
+        pattern: what to search in place of the rule's pattern, for Rust: as much of it as these texts can match.
+    """
+    pattern = rust(rule.pattern) if pattern is None else pattern
+    if rule.within is not None and r"\B" not in pattern:  # what the head holds, the text holds
+        return _where(lines.str.contains(pattern), lines, lambda some: _is_found(rule, some, pattern))
+    return _is_found(rule, lines, pattern)
+
+
+def _is_found(rule: Rule, lines: pl.Series, pattern: str) -> pl.Series:
     seen = lines if rule.within is None else lines.str.extract(rf"\A{head_pattern(rule.within)}", 0)
-    hit = seen.str.contains(rust(rule.pattern)) if rule.times == 1 else _count(rule, seen) >= rule.times
-    if rule.unless is None or not hit.any():
+    hit = seen.str.contains(pattern) if rule.times == 1 else seen.str.count_matches(pattern) >= rule.times
+    if rule.unless is None:
         return hit
-    return hit & ~lines.str.contains(rust(rule.unless))
+    unless = rust(rule.unless)
+    return _where(hit, lines, lambda some: ~some.str.contains(unless))
 
 
-def _count(rule: Rule, lines: pl.Series) -> pl.Series:
-    return lines.str.count_matches(rust(rule.pattern))
+def _where(hit: pl.Series, lines: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Keep those hits that pass the test, which only they are put to."""
+    rows = hit.arg_true()
+    return hit if rows.is_empty() else hit.scatter(rows, test(lines[rows]))
 
 
 class Program:
@@ -80,38 +96,71 @@ class Program:
     def __init__(self, rules: Sequence[tuple[Rule, ...]]) -> None:
         """Take the rules of each dimension, in order."""
         self.rules = tuple(rules)
-        self._index = LiteralIndex([rule for dimension in self.rules for rule in dimension])
-        self._offsets = np.cumsum([0, *(len(dimension) for dimension in self.rules[:-1])])
+        self._index = LiteralIndex([rule.pattern for dimension in self.rules for rule in dimension])
+        self._offsets = [0, *itertools.accumulate(len(dimension) for dimension in self.rules)][:-1]
 
     def first(self, lines: pl.Series) -> list[Indices]:
         """Return for each dimension and normalised text the index of the first rule that matches, or -1."""
         n_chars = lines.str.len_chars().max()
-        if len(lines) <= _FEW and isinstance(n_chars, int) and n_chars <= SHORT:
-            return self.one_by_one(lines)
+        if len(lines) <= FEW and isinstance(n_chars, int) and n_chars <= SHORT:
+            return self.one_by_one(lines.to_list())
         return self.all_at_once(lines)
 
-    def one_by_one(self, lines: pl.Series) -> list[Indices]:
+    def one_by_one(self, lines: Sequence[str]) -> list[Indices]:
         """Return what ``first`` does, for a few texts."""
-        found = [np.full(len(lines), -1, np.int32) for _ in self.rules]
-        for row, line in enumerate(lines):
-            for dimension, index in self.likely(line):
-                if found[dimension][row] < 0 and find_in_python(self.rules[dimension][index], line):
-                    found[dimension][row] = index
-        return found
+        found = np.array([self.first_of(line) for line in lines], np.int32).reshape(-1, len(self.rules))
+        return list(found.T)
+
+    def first_of(self, line: str) -> list[int]:
+        """Return for each dimension the index of the first rule that matches one normalised text, or -1."""
+        families = self._index.likely(line)
+        return [
+            next((n for n, parts in self._likely(families, d) if _is_first(self.rules[d][n], line, parts)), -1)
+            for d in range(len(self.rules))
+        ]
 
     def likely(self, line: str) -> list[tuple[int, int]]:
         """Return which rules can match one normalised text, as (dimension, index), in order."""
-        places = self._index.likely(line)
-        dimensions = np.searchsorted(self._offsets, places, side="right") - 1
-        return list(zip(dimensions.tolist(), (places - self._offsets[dimensions]).tolist(), strict=True))
+        families = self._index.likely(line)
+        return [(d, n) for d in range(len(self.rules)) for n, _ in self._likely(families, d)]
+
+    def _likely(self, families: dict[int, list[int]], dimension: int) -> Iterator[tuple[int, list[str]]]:
+        """Return indices of rules, in order, with the alternatives that are worth a search."""
+        offset = self._offsets[dimension]
+        for index in range(len(self.rules[dimension])):
+            number = self._index.family_of[offset + index]
+            if number in families:
+                parts = self._index.families[number].alternatives
+                yield index, [parts[place] for place in families[number]]
 
     def all_at_once(self, lines: pl.Series) -> list[Indices]:
         """Return what ``first`` does, for many texts."""
-        candidates = self._index.candidates(lines)
+        candidates = Candidates(self._index, lines)
         return [
-            _in_order(rules, lines, candidates, int(offset))
-            for rules, offset in zip(self.rules, self._offsets, strict=True)
+            _in_order(rules, lines, candidates, offset) for rules, offset in zip(self.rules, self._offsets, strict=True)
         ]
+
+
+def _is_first(rule: Rule, line: str, patterns: Sequence[str]) -> bool:
+    """Tell whether the rule fires on one text, of which only these alternatives can match it."""
+    head = head_of(line, rule.within)
+    if rule.times == 1:
+        is_found = any(python(pattern).search(head) for pattern in patterns)
+    else:
+        is_found = _count_in_python(patterns, head, rule.times) == rule.times
+    return is_found and not (rule.unless is not None and python(rule.unless).search(line))
+
+
+def _count_in_python(patterns: Sequence[str], text: str, most: int) -> int:
+    """Count finds of a pattern given by its alternatives, up to ``most``; the first alternative wins at each place."""
+    at = n_found = 0
+    while n_found < most:
+        found = [match for pattern in patterns if (match := python(pattern).search(text, at))]
+        if not found:
+            break
+        at = min(found, key=re.Match.start).end()
+        n_found += 1
+    return n_found
 
 
 def _in_order(rules: tuple[Rule, ...], lines: pl.Series, candidates: Candidates, offset: int) -> Indices:
@@ -120,13 +169,13 @@ def _in_order(rules: tuple[Rule, ...], lines: pl.Series, candidates: Candidates,
     is_open = np.ones(len(lines), np.bool_)
     counts = _Counts(lines)
     for index, rule in enumerate(rules):
-        rows = candidates.of(offset + index, is_open, rule.times)
+        rows, pattern = candidates.of(offset + index, is_open, rule.times)
         if len(rows) == 0:
             continue
         if rule.times > 1 and rule.within is None and rule.unless is None:
-            rows = counts.at_least(rule, rows)
+            rows = counts.at_least(rule, rows, pattern)
         else:
-            rows = rows[matches(rule, lines[pl.Series(rows)]).to_numpy()]  # indexing is quicker than gather
+            rows = rows[matches(rule, lines[pl.Series(rows)], pattern).to_numpy()]  # indexing is quicker than gather
         found[rows] = index
         is_open[rows] = False
     return found
@@ -137,14 +186,14 @@ class _Counts:
 
     def __init__(self, lines: pl.Series) -> None:
         self._lines = lines
-        self._known: dict[str, npt.NDArray[np.int32]] = {}
+        self._known: dict[str, Indices] = {}
 
-    def at_least(self, rule: Rule, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return those of the rows in which the pattern of the rule is found as often as it asks."""
+    def at_least(self, rule: Rule, rows: Rows, pattern: str) -> Rows:
+        """Return those of the rows in which the rule's pattern, ``pattern`` for these rows, is found often enough."""
         known = self._known.setdefault(rule.pattern, np.full(len(self._lines), -1, np.int32))
         new = rows[known[rows] < 0]
         if len(new):
-            known[new] = _count(rule, self._lines[pl.Series(new)]).to_numpy()
+            known[new] = self._lines[pl.Series(new)].str.count_matches(pattern).to_numpy()
         return rows[known[rows] >= rule.times]
 
 

@@ -17,7 +17,7 @@ MAX_CHARS = 10_000
 
 _INVISIBLE = r"[\u{80}-\u{9f}\u{ad}\u{200b}-\u{200f}\u{202a}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}]"
 #: Characters that cleaning leaves as they are: ASCII, letters of Europe, kana and Han. (No combining marks.)
-_UNUSUAL = (
+UNUSUAL = (
     r"[^\x00-\x7f\u{a1}-\u{a7}\u{b0}\u{bf}-\u{12f}\u{131}\u{134}-\u{13e}\u{141}-\u{148}\u{14a}-\u{17e}"
     r"\u{400}-\u{482}\u{3001}\u{3041}-\u{3096}\u{30a1}-\u{30fa}\u{4e00}-\u{9fff}]"
 )
@@ -32,7 +32,7 @@ _LETTERS = {
     "？": "? ",
 }
 #: Steps that take the markup away, in order: what is found, what replaces it.
-_MARKUP = (
+MARKUP = (
     (r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\^_])", ""),  # ANSI escapes
     (r"\r\n?", "\n"),
     (r"[\x00-\x09\x0b-\x1f\x7f]", " "),
@@ -51,7 +51,7 @@ _MARKUP = (
     (" {2,}", " "),
 )
 #: Where one of them may change something.
-_DIRTY = r"[\x00-\x1f\x7f`|]|://|www\.|\*[^ ]|  |\]\(|~~|-{3}|={3}|\A[ #>]| \z|(?:\A|[ (\"'])_|[!-~]{60}"
+DIRTY = r"[\x00-\x1f\x7f`|]|://|www\.|\*[^ ]|  |\]\(|~~|-{3}|={3}|\A[ #>]| \z|(?:\A|[ (\"'])_|[!-~]{60}"
 
 _MONTHS = [
     "januar",
@@ -67,16 +67,16 @@ _MONTHS = [
     "november",
     "dezember",
 ]
-_ABBREVIATION = r"\b(vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. "
+ABBREVIATION = r"\b(vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. "
 #: A list counts from 1; without that, no number is the mark of an item.
-_LIST = r"[\n:.!?,;] ?\(?1[.)] | \(1\) "
-_ITEM = r"([.!?])?[ \n]\(?[0-9]{1,2}[.)] "
-_BULLET = r"\n[-*+] "
-_OPENING = r"\n[\"'(\[]+"
+LIST = r"[\n:.!?,;] ?\(?1[.)] | \(1\) "
+ITEM = r"([.!?])?[ \n]\(?[0-9]{1,2}[.)] "
+BULLETED = r"\n[-*+] "
+OPENING = r"\n[\"'(\[]+"
 _SHOUTED = r"(?:[A-Z\u{c0}-\u{d6}\u{d8}-\u{de}]{2,}(?-u:\b)|[\u{410}-\u{42f}\u{401}]{2,})"
-_CAPITALS = rf"(?: |([\n(\"'\[:;,/-]))({_SHOUTED})"
+CAPITALS = rf"(?: |([\n(\"'\[:;,/-]))({_SHOUTED})"
 #: Where a mark may have to be set, or an abbreviation to lose its dot.
-_MARKS = (
+MARKS = (
     rf"[ \n(\"'\[:;,/-]{_SHOUTED}|[ \n(:.!?,;]1[.)] |\n[-*+\"'(\[]|"
     r"(?i-u:\b(?:vs|dr|mrs?|prof|bzw|ca|nr|incl|inkl|ggf|approx|etc)\. )"
 )
@@ -99,7 +99,7 @@ def _breaks() -> dict[str, str]:
     return dict(sorted(table.items(), key=lambda item: -len(item[0])))
 
 
-_BREAKS = _breaks()
+BREAKS = _breaks()
 
 
 def clean_characters(text: pl.Expr) -> pl.Expr:
@@ -112,7 +112,7 @@ def clean_characters(text: pl.Expr) -> pl.Expr:
 
 def clean_markup(text: pl.Expr) -> pl.Expr:
     """Return the text without what only decorates it."""
-    for pattern, replacement in _MARKUP:
+    for pattern, replacement in MARKUP:
         text = text.str.replace_all(pattern, replacement)
     return text.str.strip_chars(" \n")
 
@@ -124,24 +124,24 @@ def wrap(text: pl.Expr) -> pl.Expr:
 
 def drop_dots(lines: pl.Expr) -> pl.Expr:
     """Drop the dot of well-known abbreviations, which would end the sentence."""
-    return lines.str.replace_all(f"(?i-u:{_ABBREVIATION})", "${1} ")
+    return lines.str.replace_all(f"(?i-u:{ABBREVIATION})", "${1} ")
 
 
 def mark_items(lines: pl.Expr) -> pl.Expr:
     """Begin a line at list items, with a mark before it, and let lines begin with their first word."""
-    numbered = lines.str.replace_all(_ITEM, f"${{1}}{NUMBER}\n")
-    marked = pl.when(lines.str.contains(_LIST)).then(numbered).otherwise(lines)
-    return marked.str.replace_all(_BULLET, f"{BULLET}\n").str.replace_all(_OPENING, "\n")
+    numbered = lines.str.replace_all(ITEM, f"${{1}}{NUMBER}\n")
+    marked = pl.when(lines.str.contains(LIST)).then(numbered).otherwise(lines)
+    return marked.str.replace_all(BULLETED, f"{BULLET}\n").str.replace_all(OPENING, "\n")
 
 
 def mark_capitals(lines: pl.Expr) -> pl.Expr:
     """Mark words of two or more capitals, in place of the space before them if there is one."""
-    return lines.str.replace_all(_CAPITALS, f"${{1}}{CAPS}${{2}}")
+    return lines.str.replace_all(CAPITALS, f"${{1}}{CAPS}${{2}}")
 
 
 def break_sentences(lines: pl.Expr) -> pl.Expr:
     """Lower the case, and begin a line at every sentence."""
-    return lines.str.to_lowercase().str.replace_many(list(_BREAKS), list(_BREAKS.values()), leftmost=True)
+    return lines.str.to_lowercase().str.replace_many(list(BREAKS), list(BREAKS.values()), leftmost=True)
 
 
 def normalise(text: pl.Expr) -> pl.Expr:
@@ -156,14 +156,14 @@ def normalise_texts(texts: pl.Series) -> pl.Series:
     is_wide = text.str.len_bytes() != text.str.len_chars()
     lines = texts.fill_null("")
     lines = _change(lines, is_wide | (text.str.len_bytes() > MAX_CHARS), _clean_unusual)
-    lines = _change(lines, text.str.contains(_DIRTY), lambda found: _apply(found, clean_markup))
+    lines = _change(lines, text.str.contains(DIRTY), lambda found: _apply(found, clean_markup))
     lines = _apply(lines, wrap)
-    lines = _change(lines, text.str.contains(_MARKS), _mark)
+    lines = _change(lines, text.str.contains(MARKS), _mark)
     return _apply(lines, break_sentences).alias(texts.name)
 
 
 def _clean_unusual(texts: pl.Series) -> pl.Series:
-    is_unusual = pl.col("text").str.contains(_UNUSUAL) | (pl.col("text").str.len_chars() > MAX_CHARS)
+    is_unusual = pl.col("text").str.contains(UNUSUAL) | (pl.col("text").str.len_chars() > MAX_CHARS)
     return _change(texts, is_unusual, lambda found: _apply(found, clean_characters))
 
 

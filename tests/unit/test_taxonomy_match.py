@@ -83,7 +83,7 @@ def test_every_way_finds_what_a_naive_loop_finds(rules, texts):
     expected = [naive(rules, line) for line in lines]
     program = Program([tuple(rules)])
     assert [first_in_python(rules, line) for line in lines] == expected
-    assert program.one_by_one(lines)[0].tolist() == expected
+    assert program.one_by_one(lines.to_list())[0].tolist() == expected
     assert program.all_at_once(lines)[0].tolist() == expected
 
 
@@ -136,7 +136,7 @@ def test_few_and_many_texts_take_different_ways(monkeypatch):
     monkeypatch.setattr(program, "all_at_once", lambda _: taken.append("polars"))
     program.first(pl.Series(["\na\n"]))
     program.first(pl.Series(["\n" + "a" * (match.SHORT + 1) + "\n"]))
-    program.first(pl.Series(["\na\n"] * (match._FEW + 1)))
+    program.first(pl.Series(["\na\n"] * (match.FEW + 1)))
     program.first(pl.Series([], dtype=pl.String))
     assert taken == ["python", "polars", "polars", "polars"]
 

@@ -7,7 +7,9 @@ import polars as pl
 import pytest
 from hypothesis import example, given
 
-from rcll.taxonomy.normalise import _UNUSUAL, MAX_CHARS, normalise, normalise_texts
+from rcll.taxonomy.language import detect_languages
+from rcll.taxonomy.normalise import MAX_CHARS, UNUSUAL, normalise, normalise_texts
+from rcll.taxonomy.single import language_of_text, normalise_text
 
 READ_AS = [
     # text, as the rules see it (the line feeds round it left out)
@@ -123,10 +125,21 @@ def test_the_quick_way_gives_the_same(texts):
     assert normalise_texts(series).to_list() == whole.to_list()
 
 
+@given(st.one_of(st.lists(PIECES, max_size=12).map("".join), st.text(max_size=20)))
+@example("ab. C d\n\nNEVER — do it\n- x")
+@example("le chat et la souris")
+@example("пошёл и съел 中文")
+def test_one_text_is_read_as_many_are(text):
+    """Python's way for a single text gives what Polars gives for many, and finds the same language."""
+    line = normalise_texts(pl.Series([text]))[0]
+    assert normalise_text(text) == line
+    assert language_of_text(line) == detect_languages(pl.Series([line]))[0]
+
+
 def test_usual_characters_are_stable():
     """No character that skips Unicode normalisation is changed by it, alone or behind another one."""
     every = pl.Series([chr(c) for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000])
-    usual = every.filter(~every.str.contains(_UNUSUAL)).to_list()
+    usual = every.filter(~every.str.contains(UNUSUAL)).to_list()
     assert len(usual) > 20_000
     for char in usual:
         assert unicodedata.normalize("NFKC", char) == char
