@@ -106,13 +106,10 @@ def explain_text(text: str, taxonomy: Taxonomy) -> Explanation:
 
 def _promising(line: str, taxonomy: Taxonomy, language: str | None) -> list[list[Rule]]:
     """Return for each dimension the rules that are worth a search in Python, in order."""
-    program = program_for(taxonomy, language, DIMENSIONS)
-    found: list[list[Rule]] = [[] for _ in DIMENSIONS]
-    for dimension, index in program.likely(line):
-        rule = program.rules[dimension][index]
-        if len(line) <= SHORT or matches(replace(rule, unless=None), pl.Series([line])).item():
-            found[dimension].append(rule)
-    return found
+    return [
+        [rule for rule in rules if len(line) <= SHORT or matches(replace(rule, unless=None), pl.Series([line])).item()]
+        for rules in program_for(taxonomy, language, DIMENSIONS).likely(line)
+    ]
 
 
 def _decide(text: str, line: str, dimension: Dimension, rules: list[Rule]) -> Decision:

@@ -122,10 +122,10 @@ class LiteralIndex:
                         found.setdefault(self._family_of_link[link], set()).update(self.link_places[link])
         return {number: sorted(places) for number, places in found.items()}
 
-    def links(self, lines: pl.Series) -> tuple[Rows, npt.NDArray[np.int64]]:
+    def links(self, lines: pl.Series) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Return the row and the link of every literal found, once for each family that has it; rows ascending."""
         if not self.literals:
-            return np.empty(0, np.intp), np.empty(0, np.int64)
+            return np.empty(0, np.uint32), np.empty(0, np.int64)
         found = flat_texts(lines).str.extract_many(self.literals, overlapping=True)
         rows = np.repeat(np.arange(len(lines), dtype=np.uint32), found.list.len().to_numpy())
         numbers = pl.Series(range(len(self.literals)), dtype=pl.UInt32)

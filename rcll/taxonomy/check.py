@@ -1,17 +1,18 @@
 """What is wrong or doubtful in a taxonomy file, with file and line."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 
 from rcll.errors import InputError
 from rcll.taxonomy.dialect import rust
-from rcll.taxonomy.literals import spelled_out
+from rcll.taxonomy.literals import alternatives, spelled_out
 from rcll.taxonomy.load import TaxonomyFile, clashes, compile_error, read_file, read_packs
 from rcll.taxonomy.match import Program, find_in_python, matches
-from rcll.taxonomy.model import DIMENSIONS, Finding, Rule, Taxonomy
+from rcll.taxonomy.model import DIMENSIONS, LENDER, Finding, Rule, Taxonomy
 from rcll.taxonomy.normalise import normalise_texts
 
 #: Rules beyond which speed was not measured.
@@ -106,42 +107,54 @@ def _together(own: list[TaxonomyFile], shipped: list[TaxonomyFile]) -> Taxonomy:
 
 
 def _shadowed(taxonomy: Taxonomy, files: set[str]) -> Iterator[Finding]:
-    """Find rules that can never be the first: whatever they match, an earlier rule matches too."""
-    n_languages: Counter[str] = Counter()  # whose texts see the rule
-    takers: dict[str, list[tuple[Rule, Rule]]] = defaultdict(list)
-    for language in (*taxonomy.languages, None):
+    """Find rules that can never be the first: whatever they match, an earlier rule matches too.
+
+    A rule is looked at in one language after another, until it is found to be reached by the texts of one.
+    """
+    reached: set[str] = set()
+    takers: dict[str, tuple[Rule, Rule]] = {}
+    for language in sorted([*taxonomy.languages, None], key=lambda code: code != LENDER):
         for dimension in DIMENSIONS:
             rules = taxonomy.rules_for(language, dimension)
-            n_languages.update(rule.id for rule in rules)
-            for rule, by in _shadowed_in(rules):
-                takers[rule.id].append((rule, by))
-    for name, pairs in takers.items():
-        rule, by = pairs[0]
-        if rule.file in files and len(pairs) == n_languages[name]:
-            yield _at(
-                rule, f"never reached: '{by.id}' (line {by.line}) takes all that it matches; remove it or move it up"
-            )
+            asked = {n for n, rule in enumerate(rules) if rule.file in files and rule.id not in reached}
+            taken = _shadowed_in(rules, asked)
+            reached |= {rules[number].id for number in asked - taken.keys()}
+            for number, by in taken.items():
+                takers.setdefault(rules[number].id, (rules[number], rules[by]))
+    for rule, by in (pair for name, pair in takers.items() if name not in reached):
+        yield _at(rule, f"never reached: '{by.id}' (line {by.line}) takes all that it matches; remove it or move it up")
 
 
-def _shadowed_in(rules: tuple[Rule, ...]) -> Iterator[tuple[Rule, Rule]]:
-    """Compare rules that stand for a few strings with earlier rules that nothing restrains."""
+def _shadowed_in(rules: tuple[Rule, ...], asked: set[int]) -> dict[int, int]:
+    """Return which of the rules asked about are taken by which, both by number.
+
+    Those that stand for a few strings are compared with earlier rules that nothing restrains.
+    """
     lines: list[str] = []
     owners: dict[int, list[int]] = defaultdict(list)
-    for number, rule in enumerate(rules):
-        strings = spelled_out(rule.pattern)
-        if strings is None or len(strings) > _MOST_STRINGS:
-            continue
-        for string in sorted(strings):
+    for number in sorted(asked):
+        for string in _few_strings(rules[number].pattern):
             for before, after in _SURROUNDINGS:
                 owners[number].append(len(lines))
                 lines.append(f"\n{before}{string}{after}\n")
-    free = [(number, rule) for number, rule in enumerate(rules) if rule.unless is None and rule.within is None]
+    earlier = rules[: max(owners, default=-1) + 1]
+    free = [number for number, rule in enumerate(earlier) if rule.unless is None and rule.within is None]
     if not lines or not free:
-        return
-    texts = pl.Series(lines)
-    first = Program([tuple(rule for _, rule in free)]).all_at_once(texts)[0]
+        return {}
+    first = Program([tuple(rules[number] for number in free)]).all_at_once(pl.Series(lines))[0]
+    found: dict[int, int] = {}
     for number, places in owners.items():
         own = [place for place in places if find_in_python(rules[number], lines[place])]
-        takers = {free[first[place]][0] if first[place] >= 0 else number for place in own}
-        if takers and max(takers) < number:
-            yield rules[number], rules[min(takers)]
+        by = {free[first[place]] if first[place] >= 0 else number for place in own}
+        if by and max(by) < number:
+            found[number] = min(by)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _few_strings(pattern: str) -> list[str]:
+    """Return all strings that the pattern can match if they are few, else none."""
+    if len(alternatives(pattern)) > _MOST_STRINGS:
+        return []
+    strings = spelled_out(pattern)
+    return sorted(strings) if strings is not None and len(strings) <= _MOST_STRINGS else []

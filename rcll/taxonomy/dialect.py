@@ -8,7 +8,7 @@ the marker characters of ``rcll.taxonomy.normalise``.
 
 import re
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 
 #: Stands for the space before a word in capitals.
 CAPS = "\x02"
@@ -109,7 +109,7 @@ def rust(pattern: str) -> str:
     return re.sub(r"\\(.)", lambda m: rf"(?-u:\{m[1]})" if m[1] in "bB" else m[0], pattern, flags=re.DOTALL)
 
 
-@cache
+@lru_cache(maxsize=65_536)
 def python(pattern: str) -> re.Pattern[str]:
     """Return the common form compiled for Python."""
     return re.compile(pattern, re.ASCII)

@@ -60,6 +60,18 @@ _PART = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+#: A space in the common form, and what most alternatives look like: words, perhaps with an optional ending.
+_SPACES = r"[ \x02]"
+_PLAIN = re.compile(
+    r"(?P<start>(?:\\b)?)(?P<words>(?:[0-9a-z_]|\[\ \\x02\])+)"
+    r"(?:(?P<end>(?:\\b)?)|(?:[a-z]\?|\[0-9A-Za-z_\][*+])(?:\\b)?)"
+)
+
+#: What opens, closes or divides; escapes and classes are passed over.
+_STRUCTURE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?s?:|[)|]", re.DOTALL)
+#: One group, perhaps, with boundaries round it.
+_EDGED = re.compile(r"(?P<before>(?:\\b)*)(?P<group>\(\?:.*\))(?P<after>(?:\\b)*)", re.DOTALL)
+
 _CLASS_PART = re.compile(r"(?P<hex>\\x[0-9a-f]{2})|(?P<escape>\\.)|(?P<char>.)", re.DOTALL)
 
 
@@ -81,8 +93,13 @@ _BOUNDARY = _Part(frozenset({_EDGE}), None)
 _ANYTHING = _Part(None, None)
 
 
+@lru_cache(maxsize=65_536)
 def required(pattern: str) -> Strings | None:
     """Return literals of which every match contains at least one, None if there are no such."""
+    plain = _PLAIN.fullmatch(pattern)
+    if plain is not None and len(plain["words"]) >= (_LONG if plain["end"] is None else 2):
+        start, words, end = plain["start"] and _EDGE, plain["words"].replace(_SPACES, " "), plain["end"] and _EDGE
+        return frozenset({_flat(f"{start}{words}{end or ''}")})
     found = _best([_read(pattern)])
     if found is None:
         return None
@@ -96,29 +113,24 @@ def alternatives(pattern: str) -> tuple[str, ...]:
     ``\b(?:a|b)\b|c`` becomes ``\ba\b``, ``\bb\b`` and ``c``; what stands inside other groups stays together.
     """
     found: list[str] = []
-    for tokens in _split(list(_PART.finditer(pattern))):
-        first = next((n for n, token in enumerate(tokens) if token[0] != r"\b"), 0)
-        last = next((n for n, token in reversed(list(enumerate(tokens))) if token[0] != r"\b"), -1)
-        text = [token[0] for token in tokens]
-        if last > first and text[first] == "(?:" and _closing(tokens, first) == last:
-            before, after = "".join(text[:first]), "".join(text[last + 1 :])
-            found += [f"{before}{inner}{after}" for inner in alternatives("".join(text[first + 1 : last]))]
+    for part in _split(pattern):
+        edged = _EDGED.fullmatch(part)
+        if edged is not None and len(_split(edged["group"], within=True)) == 1:
+            found += [edged["before"] + inner + edged["after"] for inner in alternatives(edged["group"][3:-1])]
         else:
-            found.append("".join(text))
+            found.append(part)
     return tuple(found)
 
 
-def _split(tokens: list[re.Match[str]]) -> list[list[re.Match[str]]]:
-    """Split a pattern at the bars that stand in no group."""
-    pieces: list[list[re.Match[str]]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += {"open": 1, "close": -1}.get(str(token.lastgroup), 0)
-        if depth == 0 and token.lastgroup == "bar":
-            pieces.append([])
-        else:
-            pieces[-1].append(token)
-    return pieces
+def _split(pattern: str, *, within: bool = False) -> list[str]:
+    """Split a pattern at the bars that stand in no group; ``within`` splits it behind its groups instead."""
+    depth, start, parts = 0, 0, []
+    for mark in _STRUCTURE.finditer(pattern):
+        depth += {"(": 1, ")": -1}.get(mark[0][0], 0)
+        if depth == 0 and mark[0] == (")" if within else "|"):
+            parts.append(pattern[start : mark.end() - (not within)])
+            start = mark.end()
+    return [*parts, pattern[start:]] if start < len(pattern) or not within else parts
 
 
 def spelled_out(pattern: str) -> Strings | None:

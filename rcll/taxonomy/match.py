@@ -9,6 +9,7 @@ taken. Most rules are tried on few texts, and most texts against one or two rule
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 
@@ -119,10 +120,16 @@ class Program:
             for d in range(len(self.rules))
         ]
 
-    def likely(self, line: str) -> list[tuple[int, int]]:
-        """Return which rules can match one normalised text, as (dimension, index), in order."""
+    def likely(self, line: str) -> list[list[Rule]]:
+        """Return for each dimension the rules that can match one normalised text, in order.
+
+        Of their patterns only the alternatives are left that can.
+        """
         families = self._index.likely(line)
-        return [(d, n) for d in range(len(self.rules)) for n, _ in self._likely(families, d)]
+        return [
+            [replace(self.rules[d][n], pattern="|".join(parts)) for n, parts in self._likely(families, d)]
+            for d in range(len(self.rules))
+        ]
 
     def _likely(self, families: dict[int, list[int]], dimension: int) -> Iterator[tuple[int, list[str]]]:
         """Return indices of rules, in order, with the alternatives that are worth a search."""
