@@ -4,7 +4,7 @@ Colours of axes and legends come from the page's style sheet, so that one drawin
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rcll.frames import HALL_ORDER
@@ -19,6 +19,8 @@ _PALETTE = [
 ]
 _CURVE_POINTS = 14
 _LABEL_PIXELS = 11
+#: Pixels for the names of a legend on a phone; letters of a name that takes less than half of them.
+_LABEL_LIMIT, _SHORT_NAME, _FEW_NAMES = 210, 12, 6
 _LAYER_NAMES = {0: "0 critical", 1: "1 important", 2: "2 normal", 3: "3 archive"}
 _LAYER_COLOURS = ["#b8475a", "#d9822b", "#3b6fb6", "#a9b5c1", "#6f7f8f"]
 #: Ribbons and banks beyond these would be a tangle.
@@ -79,7 +81,7 @@ def growth(rows: Rows) -> Spec:
         encoding={
             "x": {"field": "week", "timeUnit": unit, "type": "temporal", "title": None, "scale": {"type": "utc"}},
             "y": {"field": "n_new", "aggregate": "sum", "type": "quantitative", "title": "new units"},
-            "color": _colour("bank"),
+            "color": _colour("bank", columns=_legend_columns(row["bank"] for row in rows)),
             "tooltip": [
                 {"field": "bank", "type": "nominal"},
                 {"field": "week", "timeUnit": unit, "type": "temporal", "title": "from"},
@@ -128,14 +130,14 @@ def flow(rows: Rows) -> Spec:
     ribbons = [point for row in _with_places(kept, left, right) for point in _ribbon(row)]
     nodes = [_node(name, place, side) for side, places in ((0, left), (1, right)) for name, place in places.items()]
     shown = [node for node in nodes if node["high"] - node["low"] >= total * _LABEL_PIXELS / height]
-    x = {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [-0.5, 1.55], "nice": False}}
+    x = {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [-0.8, 2.0], "nice": False}}
     y = {"type": "quantitative", "axis": None, "scale": {"domain": [0, max(total, 1)], "reverse": True, "nice": False}}
     tooltip = [{"field": field, "title": title} for field, title in names.items()]
     label = {"text": {"field": "label"}, "x": x, "y": {**y, "field": "middle"}}
     texts = [
         {
             "data": {"values": [node for node in shown if node["side"] == side]},
-            "mark": {"type": "text", "align": align, "dx": dx, "fontSize": 11, "baseline": "middle"},
+            "mark": {"type": "text", "align": align, "dx": dx, "fontSize": 11, "baseline": "middle", "limit": 150},
             "encoding": label,
         }
         for side, align, dx in ((0, "right", -8), (1, "left", 8))
@@ -190,7 +192,7 @@ def tunnels(rows: Rows) -> Spec:
         for step, (x, y) in enumerate(_curve(places[row["bank_a"]], places[row["bank_b"]]))
     ]
     nodes = [{"bank": bank, "n_tunnels": banks[bank], "x": x, "y": y} for bank, (x, y) in places.items()]
-    names = [{"bank": bank, "x": x * 1.12, "y": y * 1.17} for bank, (x, y) in places.items()]
+    names = [{"bank": bank, "x": x * 1.12, "y": y + math.copysign(0.2, y)} for bank, (x, y) in places.items()]
     x = {"field": "x", "type": "quantitative", "axis": None, "scale": {"domain": [-1.7, 1.7]}}
     y = {"field": "y", "type": "quantitative", "axis": None, "scale": {"domain": [-1.25, 1.25]}}
     width = {
@@ -266,8 +268,15 @@ def _spec(rows: Rows, *, height: Any, description: str, **parts: Any) -> Spec:
     }
 
 
-def _colour(field: str, *, legend: bool = True) -> Spec:
-    shown = {"title": None, "orient": "top", "columns": 2, "labelLimit": 130} if legend else None
+def _legend_columns(names: Iterable[str]) -> int:
+    """One column where a few long names would not fit beside one another on a phone."""
+    different = set(names)
+    return 1 if len(different) <= _FEW_NAMES and any(len(name) > _SHORT_NAME for name in different) else 2
+
+
+def _colour(field: str, *, legend: bool = True, columns: int = 2) -> Spec:
+    limit = _LABEL_LIMIT // columns
+    shown = {"title": None, "orient": "top", "columns": columns, "labelLimit": limit} if legend else None
     return {"field": field, "type": "nominal", "scale": {"range": _PALETTE}, "legend": shown}
 
 
