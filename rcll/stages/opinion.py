@@ -46,7 +46,7 @@ class OpinionParams:
 
     least_sure: int = 20
     most_sure: int = 20_000
-    backed: float = 0.4
+    backed: float = 0.5
     alone: float = 0.6
     most_doubts: int = 2_000
 

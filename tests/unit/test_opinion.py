@@ -106,7 +106,7 @@ def _doubts(*rows):
 def test_rules_back_a_doubt():
     """A rule of the proposed room makes a doubt count early; without one it has to be likely, in the fallback room."""
     doubts, texts = _doubts(
-        ("api", 0.45, TOKEN), ("api", 0.95, "Bread and butter"), ("general", 0.65, "Bread"), ("general", 0.5, None)
+        ("api", 0.55, TOKEN), ("api", 0.95, "Bread and butter"), ("general", 0.65, "Bread"), ("general", 0.5, None)
     )
     opinions = weigh_doubts(doubts, texts, load_taxonomy())
     assert opinions.schema == OPINIONS
