@@ -64,14 +64,18 @@ def release_sources(conn: Connection, tenant: Tenant, kept: Mapping[str, Sequenc
     return row[0] if row else 0
 
 
-def release_orphans(database: Database, tenant: Tenant, bank: str, lease: Lease) -> int:
-    """Give back units of a bank whose closet is gone by another way, in short transactions; returns how many."""
+def release_orphans(database: Database, tenant: Tenant, lease: Lease) -> int:
+    """Give back units whose closet is gone by another way, in short transactions; returns how many.
+
+    All of the lease's banks at once: there may be thousands.
+    """
     n_released = 0
-    values = {"bank": bank, "run_id": lease.run_id, "limit": BATCH_ROWS}
+    banks = sorted(lease.tokens)
+    values = {"banks": banks, "run_id": lease.run_id, "limit": BATCH_ROWS}
     with database.connect() as conn:
         while True:
             with conn.transaction():
-                lease.check(conn, tenant, [bank])
+                lease.check(conn, tenant, banks)
                 row = conn.execute(_giving_back("release_orphans", tenant), values).fetchone()
             if not row or not row[0]:
                 return n_released

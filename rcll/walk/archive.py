@@ -31,4 +31,4 @@ def archive_sources(place: Place, bank: str, room: str, lease: Lease) -> int:
 
 def give_back_orphans(place: Place, lease: Lease) -> int:
     """Give units their layer back whose closet is gone by another way than through rcll; returns how many."""
-    return sum(release_orphans(place.database, place.tenant, bank, lease) for bank in sorted(lease.tokens))
+    return release_orphans(place.database, place.tenant, lease)

@@ -77,7 +77,7 @@ WITH archived AS MATERIALIZED (
            to_jsonb(l) AS old_ledger
     FROM {ledger} l
     JOIN {units} u ON u.id = l.unit_id
-    WHERE l.bank_id = %(bank)s AND l.layer_source = 'archived' AND ltrim(u.layer::text, 'lL') = '3'
+    WHERE l.bank_id = ANY(%(banks)s) AND l.layer_source = 'archived' AND ltrim(u.layer::text, 'lL') = '3'
       AND NOT EXISTS (SELECT FROM {closet_sources} s WHERE s.unit_id = l.unit_id AND s.replaced IS NOT NULL)
     ORDER BY u.id
     LIMIT %(limit)s

@@ -39,11 +39,11 @@ def fill_packed(database: Database, n_units: int) -> None:
 
 
 class Job:
-    """``tests.torture.job`` in a process of its own."""
+    """``tests.torture.job``, or another such module, in a process of its own."""
 
-    def __init__(self, url: str, folder: Path, *words: str) -> None:
+    def __init__(self, url: str, folder: Path, *words: str, module: str = "tests.torture.job") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.torture.job", url, str(folder), *words],
+            [sys.executable, "-m", module, url, str(folder), *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -20,6 +20,8 @@ from rcll.stages.tunnels.terms import Terms, weigh_terms
 
 #: Shared words that are stored with a tunnel.
 _SHOWN_TERMS = 5
+#: Shared rarity beyond which more says no more: three or four rare words.
+_MUCH_RARITY = 3.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def _find(room: _Room, allowed: Bools, params: TunnelParams) -> Links:
     share = room.terms.share(pairs.left, pairs.right)
     retold = (share >= params.near_identical) | (room.copies.template[pairs.left] == room.copies.template[pairs.right])
     family, boilerplate = families(room.copies, pairs, retold)
-    good = (agree >= params.min_agreement) & (rarity > 0) & (len(room) ** -rarity <= chance)
+    needed = params.min_agreement + params.per_rarity * (1 - np.minimum(rarity, _MUCH_RARITY))
+    good = (agree >= needed) & (rarity > 0) & (len(room) ** -rarity <= chance)
     good &= ~(boilerplate[pairs.left] | boilerplate[pairs.right])
     good = (good | retold) & _may_link(room, pairs, allowed)
     score = np.where(retold, np.maximum(agree, share), agree)
