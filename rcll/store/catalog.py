@@ -147,6 +147,7 @@ class _Column(NamedTuple):
     definition: str
     default_value: str | None
     is_key: bool
+    is_generated: bool
 
 
 _Relations = Mapping[str, dict[str, _Column]]
@@ -266,6 +267,8 @@ def _require_units(schema: str, relations: _Relations) -> dict[str, _Column]:
         families = {"text", "integer"} if label == "layer" else {"text"}
         if column and _TYPE_FAMILY.get(column.type) not in families:
             _refuse(schema, f"memory_units.{label} is {column.definition}; expected {ddl} or text")
+        if column and column.is_generated:
+            _refuse(schema, f"memory_units.{label} is a generated column; expected one that can be written")
     return units
 
 

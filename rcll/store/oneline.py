@@ -31,10 +31,10 @@ def as_ours(error: Exception, doing: str) -> RcllError:
         return Transient(
             f"{doing} was cut off: {said(error)}; what was committed before stays, nothing is half done; run again"
         )
-    return DatabaseError(
-        f"{doing} was refused: {said(error)}; what was committed before stays; "
-        f"expected a role that may read and write memory_units and rcll's tables, as rcll grants prints it"
-    )
+    wanted = "remove what is in the way and run again; rcll doctor looks for it"
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        wanted = "expected a role that may read and write memory_units and rcll's tables, as rcll grants prints it"
+    return DatabaseError(f"{doing} was refused: {said(error)}; what was committed before stays; {wanted}")
 
 
 def said(error: Exception) -> str:

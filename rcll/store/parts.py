@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
 import polars as pl
 from upath import UPath
@@ -29,6 +30,11 @@ def storage_path(settings: Settings) -> UPath:
             f"RCLL_STORAGE '{place.partition('://')[0]}://…' cannot be used: {reason}; expected a folder or a store "
             "that fsspec knows, with its library installed (s3fs for s3://)"
         ) from None
+
+
+def schema_folder(schema: str) -> str:
+    """Name of a tenant's folder; a schema may be called ``a/../../b``, which must not lead anywhere."""
+    return quote(schema, safe="").replace(".", "%2E")
 
 
 def write_part(frame: pl.DataFrame, path: UPath) -> UPath:
@@ -65,7 +71,7 @@ def read_part(path: UPath) -> pl.DataFrame:
     """
     try:
         if _is_local(path):
-            return pl.read_parquet(cast("Path", path))
+            return pl.read_parquet(cast("Path", path), glob=False)  # a folder may be called "[old]"
         return pl.read_parquet(io.BytesIO(path.read_bytes()))
     except OSError as error:
         raise Transient(
@@ -77,7 +83,7 @@ def read_part(path: UPath) -> pl.DataFrame:
 def scan_parts(paths: Sequence[UPath]) -> pl.LazyFrame:
     """Parts as one lazy frame; those of a remote store are fetched now, compressed as they are."""
     if all(map(_is_local, paths)):
-        return pl.scan_parquet(cast("list[Path]", list(paths)))
+        return pl.scan_parquet(cast("list[Path]", list(paths)), glob=False)
     return pl.concat([pl.scan_parquet(io.BytesIO(path.read_bytes())) for path in paths])
 
 

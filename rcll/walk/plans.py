@@ -9,15 +9,16 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 from uuid import uuid4
 
+from pydantic import BaseModel, ValidationError
 from upath import UPath
 
 from rcll.errors import InputError
 from rcll.settings import Settings
 from rcll.store.ledger import database_identity, find_plan_run
-from rcll.store.parts import remove_folder, storage_path
+from rcll.store.parts import remove_folder, schema_folder, storage_path
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.labels import labelling_hash
 from rcll.walk.place import Place
@@ -49,6 +50,16 @@ class Plan:
     only: Stage | None
 
 
+class _Manifest(BaseModel, strict=True):
+    """What ``plan.json`` says of a plan, checked as it is read."""
+
+    plan_id: str
+    fingerprint: Fingerprint
+    made_at: str
+    banks: list[str] | None
+    only: Stage | None
+
+
 def new_plan_id() -> str:
     """An id that sorts by time."""
     return f"plan-{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
@@ -56,7 +67,7 @@ def new_plan_id() -> str:
 
 def plan_folder(settings: Settings, plan_id: str, schema: str) -> UPath:
     """Where a plan's files of one tenant lie."""
-    return _plans(settings) / plan_id / schema
+    return _plans(settings) / plan_id / schema_folder(schema)
 
 
 def plan_parts(folder: UPath) -> list[UPath]:
@@ -72,7 +83,7 @@ def store_plan(place: Place, plan_id: str, *, banks: list[str] | None, only: Sta
     folder.mkdir(parents=True, exist_ok=True)
     values = asdict(plan) | {"folder": None}
     (folder / _MANIFEST).write_text(json.dumps(values, ensure_ascii=False, indent=2), encoding="utf-8")
-    _expire(place.settings)
+    _expire(place.settings, plan_id)
     return plan
 
 
@@ -143,25 +154,27 @@ def _base(parts: Sequence[UPath]) -> str:
 
 
 def _read_plan(file: UPath) -> Plan:
+    """The plan that a manifest tells of, if it lies where that plan was stored."""
+    plan_id = file.parent.parent.name
     try:
-        values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return Plan(
-            plan_id=values["plan_id"],
-            folder=file.parent,
-            fingerprint=Fingerprint(**values["fingerprint"]),
-            made_at=values["made_at"],
-            banks=values["banks"],
-            only=values["only"],
+        found = _Manifest.model_validate_json(file.read_bytes())
+    except (ValidationError, OSError):
+        raise _torn(plan_id) from None
+    plan = Plan(found.plan_id, file.parent, found.fingerprint, found.made_at, found.banks, found.only)
+    if plan.plan_id != plan_id or schema_folder(plan.fingerprint.schema) != file.parent.name:
+        raise InputError(
+            f"plan '{plan_id}' lies in a folder that is not its own; expected plan '{plan.plan_id[:60]}' of schema "
+            f"'{plan.fingerprint.schema[:60]}' where rcll plan put it; move it back, or make a new plan"
         )
-    except (ValueError, TypeError, KeyError):
-        raise _torn(file.parent.parent.name) from None
+    return plan
 
 
 def _torn(plan_id: str) -> InputError:
     return InputError(f"plan '{plan_id}' is not whole; expected one that rcll plan finished; make a new plan")
 
 
-def _expire(settings: Settings) -> None:
-    plans = sorted(_plans(settings).glob("plan-*"), key=str, reverse=True)
-    for folder in plans[settings.plans_kept :]:
+def _expire(settings: Settings, plan_id: str) -> None:
+    """Let go of the oldest, never of the plan just made: where a clock was set back, others bear later dates."""
+    others = (path for path in _plans(settings).glob("plan-*") if path.name != plan_id)
+    for folder in sorted(others, key=str, reverse=True)[settings.plans_kept - 1 :]:
         remove_folder(folder)

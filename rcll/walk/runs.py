@@ -12,7 +12,7 @@ from rcll.errors import RcllError
 from rcll.store.extract import list_banks
 from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
-from rcll.store.parts import remove_folder
+from rcll.store.parts import remove_folder, schema_folder
 from rcll.store.retention import expire_changes, expire_labels
 from rcll.taxonomy import load_taxonomy
 from rcll.walk.labels import labelling_hash
@@ -46,7 +46,7 @@ def recorded_run(
     with hold_banks(place.database, place.tenant, banks or _all_banks(place), run_id) as lease:
         _start(place, run_id, kind, parameters)  # on record once it holds its banks; refused, it never began
         sweep_dead_runs(place)
-        run = OpenRun(run_id, lease, run_folder(place.settings, str(run_id)) / place.tenant.schema, {})
+        run = OpenRun(run_id, lease, run_folder(place.settings, str(run_id)) / schema_folder(place.tenant.schema), {})
         try:
             yield run
         except BaseException as error:

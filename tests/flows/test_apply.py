@@ -1,11 +1,16 @@
 """A stored plan is applied as it stands, or refused."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
 from rcll.errors import InputError
+from rcll.settings import load_settings
 from rcll.store.connect import Database
+from rcll.walk.place import open_places
+from rcll.walk.plans import find_plans, new_plan_id, store_plan
 from tests.integration.places import N_UNITS, fill, unit_id
 
 
@@ -41,6 +46,16 @@ def _apply(plan_id):
 
     (summary,) = apply(plan_id)
     return summary
+
+
+def _stored(home, *, schema="public"):
+    """Seal an empty plan as rcll plan does; returns its id."""
+    with open_places() as places:
+        (place,) = places
+        place = replace(place, tenant=replace(place.tenant, schema=schema))
+        plan_id = new_plan_id()
+        assert store_plan(place, plan_id, banks=None, only="labels").folder.is_relative_to(home)
+    return plan_id
 
 
 def test_plan_is_applied_as_it_stands(bank, tmp_path):
@@ -98,6 +113,44 @@ def test_plan_that_is_not_whole_is_refused(bank, tmp_path):
     for name in ("plan-1", "", "../../etc"):
         with pytest.raises(InputError, match=f"no plan '{name}'.*the last is '{plan['plan_id']}'"):
             _apply(name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"banks": 5}, {"banks": [3]}, {"only": "all"}, {"plan_id": 7}, {"plan_id": "plan-1"}, {"fingerprint": []}],
+    ids=str,
+)
+def test_manifest_that_was_altered_is_refused(bank, tmp_path, change):
+    """Whatever a hand wrote into a manifest is one line, before anything is migrated."""
+    plan_id = _stored(tmp_path)
+    (manifest,) = (tmp_path / "storage" / "plans").glob("*/*/plan.json")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
+    with pytest.raises(InputError, match=r"is not whole|is not its own"):
+        find_plans(load_settings(), plan_id)
+
+
+def test_plan_that_was_moved_is_refused(bank, tmp_path):
+    """A copy under another name, or another schema's, could be applied twice or write nothing: it is refused."""
+    plan_id = _stored(tmp_path)
+    plans = tmp_path / "storage" / "plans"
+    shutil.copytree(plans / plan_id, plans / "plan-copy")
+    (plans / plan_id / "public").rename(plans / plan_id / "other")
+    for name in (plan_id, "plan-copy"):
+        with pytest.raises(InputError, match="lies in a folder that is not its own"):
+            find_plans(load_settings(), name)
+
+
+def test_schema_leads_nowhere_and_old_plans_do_not_cost_the_new(bank, tmp_path, monkeypatch):
+    """Parts of a schema called like a path lie under the plan; a plan is kept though a later clock made others."""
+    monkeypatch.setenv("RCLL_PLANS_KEPT", "1")
+    late = tmp_path / "storage" / "plans" / "plan-20991201-000000-aaaaaa" / "public"
+    late.mkdir(parents=True)
+    schema = "a/../../../../b"
+    plan_id = _stored(tmp_path, schema=schema)
+    (plan,) = find_plans(load_settings(), plan_id)
+    assert plan.fingerprint.schema == schema
+    assert plan.folder.parent == tmp_path / "storage" / "plans" / plan_id
+    assert not late.exists()
 
 
 def test_limits_of_the_settings_reach_the_loader(bank, monkeypatch):

@@ -187,6 +187,10 @@ def test_database_without_pgvector_is_refused(fresh_database):
         ("ALTER TABLE memory_units RENAME COLUMN text TO words", "words; expected text or content"),
         ("ALTER TABLE memory_units ALTER COLUMN embedding TYPE real[] USING NULL", "embedding is real[]; expected"),
         ("ALTER TABLE memory_units ADD COLUMN room integer", "room is integer; expected character varying(64)"),
+        (
+            "ALTER TABLE memory_units ADD COLUMN room text GENERATED ALWAYS AS (upper(text)) STORED",
+            "room is a generated column; expected one that can be written",
+        ),
         ("ALTER TABLE memory_units ADD COLUMN layer boolean", "layer is boolean; expected integer or text"),
         ("ALTER TABLE banks DROP CONSTRAINT banks_pkey", "banks.bank_id text (not unique); expected"),
         ("DROP TABLE banks", "for banks there is nothing; expected banks.bank_id"),
