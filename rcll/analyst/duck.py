@@ -88,12 +88,14 @@ def save_views(snapshots: Sequence[Snapshot], file: Path) -> None:
         unfinished.unlink(missing_ok=True)
         with duckdb.connect(str(unfinished)) as connection:
             prepare(connection, snapshots)
+            connection.execute("CHECKPOINT")  # closing would pass over a full disk in silence
         unfinished.rename(file)
     except (OSError, duckdb.Error) as error:
         reason = str(error).splitlines()[0][:200]
         raise InputError(f"{file} cannot be written: {reason}; expected a folder that can be written") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        for left in (unfinished, unfinished.with_name(f"{unfinished.name}.wal")):
+            left.unlink(missing_ok=True)
 
 
 def prepare(connection: Connection, snapshots: Sequence[Snapshot]) -> None:

@@ -1,6 +1,8 @@
 """Every named question against data whose answer is known, and what a reader may not do."""
 
 import math
+import resource
+import signal
 from datetime import date, datetime
 from pathlib import Path
 
@@ -306,6 +308,23 @@ def test_saved_file_holds_the_views(tmp_path):
         save_views(list_snapshots(tmp_path / "it's"), file)
     with pytest.raises(InputError, match="cannot be written"):
         save_views(list_snapshots(tmp_path / "it's"), Path("/nowhere/x.duckdb"))
+
+
+def test_saved_file_is_whole_or_not_there(tmp_path):
+    """Where the disk is full nothing is left, and nothing is said to be written."""
+    write_snapshot(tmp_path / "out", NEWER, {"units": [unit(1)]})
+    folder = tmp_path / "full"
+    folder.mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # as a full disk, writes fail part way
+    try:
+        with pytest.raises(InputError, match="cannot be written"):
+            save_views(list_snapshots(tmp_path / "out"), folder / "analysis.duckdb")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old)
+    assert list(folder.iterdir()) == []
 
 
 @given(st.text())
