@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -31,15 +32,30 @@ from rcll import progress
 #: Exit code of a command that did a part of what it was asked.
 PARTIAL = 3
 
+#: What a terminal obeys instead of showing it.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: Columns of what is no terminal: more than any table has.
 _UNBROKEN = 2_000
 #: Cells up to this long stay on one line; what a longer one gets at least.
 SHORT_CHARS = 24
 
 
+class _Console(Console):
+    """A console on which a memory's text moves no cursor and sets no colour or title: control characters are shown."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as Rich does."""
+        super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **options)
+
+
+def visible(text: str) -> str:
+    """The text with control characters, but line ends and tabs, replaced by a sign."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def _console(*, stderr: bool) -> Console:
     """A console that breaks lines for people at a terminal, and for nobody else: in a file a command stays whole."""
-    console = Console(stderr=stderr, highlight=False)
+    console = _Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.soft_wrap = True
         if "COLUMNS" not in os.environ:
@@ -86,7 +102,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     Where the terminal is too narrow for it, each row becomes a few lines: short cells on one, each long one below.
     """
     body = [["" if cell is None else cell for cell in row] for row in rows]
-    texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in body]
+    texts = [[f"{cell:,}" if isinstance(cell, int) else visible(str(cell)) for cell in row] for row in body]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     is_short = [width <= SHORT_CHARS for width in widths]
     fits = sum(min(width, SHORT_CHARS) + 3 for width in widths) + 1 <= out.width

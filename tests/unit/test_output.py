@@ -40,3 +40,25 @@ def test_numbers_stay_a_table(monkeypatch, width):
     text = "".join(_printed(monkeypatch, width, [("a" * 20, 1234567)], ("bank", "units")))
     assert text.count("a") - "a title".count("a") - "bank".count("a") == 20
     assert sum(text.count(digit) for digit in "1234567") == 7
+
+
+def test_text_of_a_memory_is_shown_and_not_obeyed(monkeypatch, capsys):
+    """Escape sequences in cells and lines change no colour and no title of the terminal; line ends stay."""
+    hostile = "\x1b]0;owned\x07\x1b[31mred\x9b2J\rback"
+    printed = _printed(monkeypatch, 200, [("a", hostile)], ("bank", "text"))
+    monkeypatch.undo()
+    output.out.print(f"one\n{hostile}", markup=False)
+    said = capsys.readouterr().out
+    for text in ("".join(printed), said):
+        assert "red" in text
+        assert not set(text) & {"\x1b", "\x07", "\x9b", "\r"}
+    assert said.startswith("one\n")
+
+
+def test_lines_of_a_file_are_not_broken(capsys):
+    """Where standard output is no terminal a command longer than a screen stays one line that can be pasted."""
+    output.out.print("rcll " + "word " * 100)
+    output.print_table("", ("what to do",), [("DROP INDEX CONCURRENTLY " + "x" * 150,)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == ("rcll " + "word " * 100)
+    assert any("DROP INDEX CONCURRENTLY " + "x" * 150 in line for line in lines)
