@@ -48,8 +48,8 @@ def suggest_rules(texts: pl.DataFrame, labels: pl.DataFrame, params: SuggestPara
     """Propose words and pairs of words for units that no room rule matched.
 
     Class-based TF-IDF (Grootendorst 2022, BERTopic): all texts of a room are one document, the undecided ones are
-    another, and a word weighs what it says of that one. A word is proposed only for units that no better
-    word has caught before.
+    another, and a word weighs what it says of that one. Of words that weigh the same a pair goes before the words
+    that it is made of, then the alphabet decides. A word is proposed only for units that no better word has caught before.
 
     Args:
         texts: frames.TEXTS.
@@ -68,7 +68,7 @@ def suggest_rules(texts: pl.DataFrame, labels: pl.DataFrame, params: SuggestPara
         return pl.DataFrame(schema=SUGGESTIONS)
     counts, words = _count_words(frame["text"])
     rooms = frame.select(pl.when(pl.col("room_rule").is_not_null()).then(pl.col("room"))).to_series()
-    order = np.argsort(-_weigh(counts, rooms), kind="stable")[: _TRIED * params.n_words]
+    order = _order(_weigh(counts, rooms), words)[: _TRIED * params.n_words]
     columns = counts.tocsc()
     is_caught = np.zeros(len(frame), np.bool_)
     found: list[dict[str, object]] = []
@@ -106,6 +106,12 @@ def _weigh(counts: sparse.csr_matrix, rooms: pl.Series) -> npt.NDArray[np.float6
     own = np.asarray(counts[rooms.is_null().arg_true().to_numpy()].sum(axis=0), np.float64).ravel()
     words_per_class = per_word.sum() / rooms.n_unique()
     return own / max(1.0, own.sum()) * np.log1p(words_per_class / np.maximum(per_word, 1.0))
+
+
+def _order(weights: npt.NDArray[np.float64], words: list[str]) -> npt.NDArray[np.intp]:
+    """Return the numbers of the words, best first; words that always stand together weigh the same."""
+    is_single = np.array([" " not in word for word in words], np.bool_)
+    return np.lexsort((words, is_single, -weights)) if words else np.empty(0, np.intp)
 
 
 def _describe(

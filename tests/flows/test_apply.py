@@ -187,3 +187,38 @@ def test_labels_that_may_be_nobodys_are_pointed_out(bank):
     assert "by value: '7' on 1; expected 0 to 3" in layers
     assert hint.startswith("bank 'alice': 150 of 150 units")
     assert "rcll adopt --bank 'alice'" in hint
+
+
+def test_every_run_guards_the_quality_of_its_labels(bank, monkeypatch, tmp_path):
+    """A run warns of one room that swallows all, then of labels that change; limits silence it; runs keep it."""
+    from flows.reorganize import reorganize
+
+    own = tmp_path / "own.toml"
+    monkeypatch.setenv("RCLL_TAXONOMY", str(own))
+
+    def run(room: str) -> dict:
+        own.write_text(f"rules = [ {{ id = 'r', room = '{room}', pattern = 'disk', hits = ['a disk'] }} ]")
+        (summary,) = reorganize(only="labels")
+        return summary["labels"]["quality"]
+
+    first = run("storage")
+    assert (first["general"], first["largest_room"], first["largest_share"], first["changed"]) == (
+        0,
+        "storage",
+        1,
+        None,
+    )
+    assert first["warnings"] == [
+        "100% of the units are in room 'storage'; its rules may be too wide (limit 60%)",
+        "100% of the units are in a language without rules (limit 5%)",
+    ]
+    second = run("drives")
+    assert second["changed"] == 1
+    assert "100% of the units known before change their room or hall (limit 20%)" in second["warnings"]
+    assert _rows(bank, "SELECT DISTINCT room FROM memory_units") == [("drives",)]  # no unit bears the room that is gone
+    assert run("drives")["changed"] == 0
+    for limit in ("largest_room", "changed", "unsupported"):
+        monkeypatch.setenv(f"RCLL_QUALITY_{limit.upper()}", "1")
+    assert run("disks")["warnings"] == []
+    kept = _rows(bank, "SELECT summary -> 'labels' -> 'quality' ->> 'changed' FROM rcll_runs ORDER BY started_at")
+    assert [value for (value,) in kept] == [None, "1.0", "0.0", "1.0"]

@@ -70,6 +70,15 @@ def test_texts_without_words_get_the_fallback(text):
     assert found["room_rule"] is found["hall_rule"] is found["room_tier"] is None
 
 
+def test_endless_texts_have_few_and_many_of_a_kind():
+    """What breaks a text alone breaks it among others neither: the same label for each, in every company."""
+    texts = [None, "", " ", "\x00" * 100_000, "a" * 200_000, "🙂" * 50, "the token", "a " * 100_000 + "token"]
+    alone = [label(SMALL, text)[0] | {"unit_id": ""} for text in texts]
+    assert [found["room"] for found in alone] == ["general"] * 6 + ["auth", "general"]
+    many = classify_units(frame(*texts * 5), SMALL).with_columns(unit_id=pl.lit("")).to_dicts()
+    assert many == alone * 5
+
+
 def test_lone_surrogates_from_json_survive():
     """Text that JSON lets through and UTF-8 does not is labelled like any other."""
     texts = texts_of([json.loads('{"text": "the \\ud800 token"}')])
@@ -202,6 +211,7 @@ NOISE = [
     "Never deploy on Friday. " + "QUJD" * 40,
     "Never de\u00adploy on Fri\u200bday.",
     "> Never deploy on Friday.",
+    'Never deploy on Friday.\nTraceback (most recent call last):\n  File "a.py", line 3, in f\nKeyError: 7',
     "- Never deploy on Friday.",
     "“Never deploy on Friday.”",
 ]

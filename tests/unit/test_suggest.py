@@ -40,6 +40,21 @@ def test_a_word_is_proposed_for_units_that_no_better_word_catches():
     assert "water" not in words
 
 
+def test_of_words_that_say_the_same_the_pair_is_proposed():
+    """Words that always stand together weigh the same: the pair is proposed, whatever the order of the texts."""
+    texts = [
+        "pole vault training",
+        "a pole vault record",
+        "the pole vault mat",
+        "zinc roof",
+        "a zinc roof",
+        "zinc roof",
+    ]
+    for some in (texts, texts[::-1]):
+        words = suggest([*DECIDED, *some])["word"].to_list()
+        assert words == ["pole vault", "zinc roof"]
+
+
 def test_a_word_that_others_have_too_names_their_room():
     """A word that decided units of one room hold says so: it may belong there."""
     found = suggest([*DECIDED, "the server is in the cellar", "a server with a fan", "that server again"], min_units=2)
