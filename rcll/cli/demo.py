@@ -3,6 +3,7 @@
 import json as jsonlib
 import os
 import time
+from shlex import quote
 from typing import Any
 
 import typer
@@ -135,8 +136,10 @@ def _show_found(found: dict[str, Any]) -> None:
 def _show_next() -> None:
     out.print("\n[bold]try next[/bold]")
     where = f"RCLL_DATABASE={DATABASE} "
-    for command in ("rcll status", "rcll closets --limit 5", "rcll tunnels", "rcll reorganize   # writes nothing"):
+    allowed = f"RCLL_TUNNEL_PAIRS={quote(os.environ['RCLL_TUNNEL_PAIRS'])} "  # without it no tunnel is allowed to stay
+    for command in ("rcll status", "rcll closets --limit 5", "rcll tunnels"):
         out.print(f"  {where}{command}", markup=False, soft_wrap=True)
+    out.print(f"  {where}{allowed}rcll reorganize   # writes nothing", markup=False, soft_wrap=True)
     for command in (
         'rcll explain --text "Never delete the production database without a backup"',
         "rcll sql silos   # asks the snapshot that the demo has taken",
