@@ -1,6 +1,8 @@
 """The program ``rcll``: global options, exit codes, one-line errors."""
 
+import signal
 import sys
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -26,6 +28,9 @@ app = typer.Typer(
 for group in (demo, walk, backfill, undo, look, closets, tunnels, label, data, taxonomy, analyst, serve):
     group.register(app)
 
+#: Exit codes of Ctrl-C (Typer's) and SIGTERM.
+_STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -45,21 +50,28 @@ def options(
 
 def main() -> None:
     """Run the program; known errors become one line and their exit code."""
+    signal.signal(signal.SIGTERM, _end)
     notices.addHandler(Notices())
     notices.propagate = False
     try:
         app()
     except RcllError as error:
         _refuse(error)
-    except KeyboardInterrupt:
-        typer.secho("stopped; what was committed stays, run again to finish", err=True, fg="yellow")
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code in _STOPPED:
+            typer.secho("stopped; what was committed stays, run again to finish", err=True, fg="yellow")
+        raise
     except Exception as error:  # the driver's are known without loading it before it is needed
         if not type(error).__module__.startswith("psycopg"):
             raise
         from rcll.store.oneline import as_ours
 
         _refuse(as_ours(error, "the command"))
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """End in order, so that leases are given back and the run is closed."""
+    sys.exit(128 + number)
 
 
 def _refuse(error: RcllError) -> NoReturn:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -73,3 +75,24 @@ def test_adoption_is_shown_before_it_is_done(walk, rcll):
 def test_apply_of_no_plan_is_a_usage_error(rcll):
     """It is refused before Prefect starts, and says which plans there are."""
     _refused(rcll("apply", "plan-1"), 2, "no plan 'plan-1'", "run rcll plan")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_undo_that_is_stopped_gives_its_banks_back(walk, tmp_path, number):
+    """Ctrl-C and SIGTERM end the lease and close the run at once; one line says that a second try finishes."""
+    run_id, _ = walk.run()
+    environment = os.environ | {"RCLL_HOME": str(tmp_path / "home"), "RCLL_DATABASE_URL": walk.database.url}
+    command = [Path(sys.executable).parent / "rcll", "undo", run_id]
+    live = "SELECT count(*) FROM rcll_leases WHERE expires_at > clock_timestamp()"
+    begun = "SELECT count(*) FROM rcll_runs WHERE kind = 'undo'"
+    with walk.database.connect() as conn, conn.transaction():
+        conn.execute("LOCK TABLE memory_units IN EXCLUSIVE MODE")  # the undo waits, and tries again for a minute
+        with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as undo:
+            while walk.rows(begun) == [(0,)] and undo.poll() is None:
+                time.sleep(0.05)
+            undo.send_signal(number)
+            _, err = undo.communicate(timeout=60)
+    assert undo.returncode == 128 + number
+    assert "stopped; what was committed stays, run again to finish" in err
+    assert walk.rows(live) == [(0,)]
+    assert walk.rows("SELECT status FROM rcll_runs ORDER BY started_at DESC LIMIT 1") == [("failed",)]
