@@ -58,6 +58,7 @@ torture-sample: .venv/.hindsight   ## a seeded sample of it (RCLL_SEED), in four
 
 test-operations: .venv/.dev        ## Prefect server, worker, clock, kills, Dask workers, on loopback
 	$(BIN)/pytest tests/operations --timeout=1200
+	RCLL_EXAMPLES=60 $(BIN)/pytest tests/service/test_openapi.py --timeout=1200
 
 clean:
 	rm -rf .venv .rcll .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,15 +4,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rcll.frames import DEFAULT_HALL, DEFAULT_LAYER, DEFAULT_ROOM
 from rcll.service.bodies import RecallRequest
 from rcll.service.palace import Caller, Palace
 from rcll.stages.recall import ORDINARY_LAYER, ClosetHit, Filters, Hit, Slot, assemble
 from rcll.store.recall import FoundUnit, Hop, Question, Searcher, searching, vector_text
 
-#: How deep the vector indexes are searched first where labels are asked for, and at most.
+#: Units of a room up to which all of them are looked at at once: that costs as much as one search of the indexes.
+EXACT_FIRST = 8_000
+#: Up to which all are looked at where the indexes did not find enough near ones: beyond, LAST_DEPTH is cheaper.
+EXACT_MOST = 50_000
+#: How deep the indexes are searched where labels are asked for, and where a room is too large to look at all of it.
 FIRST_DEPTH, LAST_DEPTH = 200, 3_200
-#: Units of a room up to which all of them are looked at where the index search did not find enough near ones.
-EXACT_MOST = 20_000
 
 #: Finds units: searcher, question, how many.
 Search = Callable[[Searcher, Question, int], Awaitable[list[Hit]]]
@@ -72,9 +75,10 @@ async def recall(caller: Caller, ask: Ask, search: Search | None = None) -> dict
         near += [unit_id for unit_id, _ in found.critical]
         hops = await _hops(searcher, caller, ask, near)
         rows = await searcher.units([*near, *(hop.far_id for hop in hops)])
-        closets = await searcher.closet_rows(near) if near else {}
+        shown = [slot.hit.id for slot in found.slots if isinstance(slot.hit, ClosetHit)]
+        closets = await searcher.closet_rows(shown) if shown else {}
     return {
-        "results": [shown for slot in found.slots if (shown := _show_slot(slot, rows, closets))],
+        "results": [result for slot in found.slots if (result := _show_slot(slot, rows, closets))],
         "critical": [show_unit(rows[u], distance) for u, distance in found.critical if u in rows],
         "critical_total": found.n_critical,
         "tunnels": [_show_hop(hop, rows) for hop in hops if hop.far_id in rows],
@@ -86,7 +90,7 @@ async def _find(searcher: Searcher, question: Question, ask: Ask, search: Search
     critical, n_critical = await searcher.critical(question, ask.l0_limit)
     apart = {unit_id for unit_id, _ in critical} if ask.filters.max_layer > 0 else set[str]()
     closets, uncovered = await searcher.closets(question, ask.limit) if ask.filters.want_closets else ([], [])
-    n_wanted = ask.limit + len(apart)
+    n_wanted = ask.limit + min(len(apart), ask.limit // 4)  # few critical units are near at once
     while True:
         hits = await search(searcher, question, n_wanted)
         units = {hit.id: hit for hit in (*uncovered, *hits) if hit.id not in apart}
@@ -97,25 +101,29 @@ async def _find(searcher: Searcher, question: Question, ask: Ask, search: Search
 
 
 def _own_search(palace: Palace) -> Search:
-    """The vector indexes' search, and where it meets few of the units asked for, all that the ledger has of them.
+    """All of a small room; of a larger one what the vector indexes find, unless they meet few of its units.
 
-    A question about the room's own matter is answered by the indexes alone; one about another has the room's units far
-    behind those of others, where an index finds half of them.
+    A question about a room's own matter is answered by the indexes; one about another has the room's units far behind
+    those of others, where an index finds half of them (docs/service.md). The indexes are asked of a small room too
+    where units that nobody has filed yet may be in it.
     """
     is_whole = palace.has_types or not palace.has_index  # else the index is of all banks, and may end before this one
 
     async def search(searcher: Searcher, question: Question, limit: int) -> list[Hit]:
-        depth = max(FIRST_DEPTH if question.filters.are_narrow else 0, 2 * limit)
-        while True:
-            found = await searcher.nearest(question, limit, depth)
-            if found.n_trusted >= limit or (is_whole and 0 < found.n_seen < depth):
+        filters = question.filters
+        is_small = filters.are_narrow and await searcher.n_filed(question, EXACT_FIRST + 1) <= EXACT_FIRST
+        hits = await searcher.exact(question, limit) if is_small else []
+        if len(hits) == limit and not filters.admit(DEFAULT_ROOM, DEFAULT_HALL, DEFAULT_LAYER):
+            return hits
+        depth = max(FIRST_DEPTH if filters.are_narrow else 0, 2 * limit)
+        found = await searcher.nearest(question, limit, depth)
+        if is_small or found.n_trusted >= limit or (is_whole and 0 < found.n_seen < depth):
+            return _nearest((*hits, *found.hits), limit)
+        if not filters.are_narrow or await searcher.n_filed(question, EXACT_MOST + 1) > EXACT_MOST:
+            found = await searcher.nearest(question, limit, LAST_DEPTH)
+            if len(found.hits) == limit:
                 return found.hits
-            is_small = await searcher.n_filed(question, EXACT_MOST + 1) <= EXACT_MOST
-            if is_small or (depth >= LAST_DEPTH and len(found.hits) < limit):
-                return _nearest({*found.hits, *await searcher.exact(question, limit)}, limit)
-            if depth >= LAST_DEPTH:
-                return found.hits
-            depth = 4 * depth
+        return _nearest((*found.hits, *await searcher.exact(question, limit)), limit)
 
     return search
 

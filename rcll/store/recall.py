@@ -193,7 +193,8 @@ async def searching(pool: Pool, tenant: Tenant, *, has_types: bool) -> AsyncGene
         DatabaseError: the bank's vectors have another length than the question's.
     """
     try:
-        async with pool.connection() as conn, conn.transaction():
+        # pipeline: what begins and ends the transaction travels with its queries
+        async with pool.connection() as conn, conn.pipeline(), conn.transaction():
             await conn.execute(query("search_settings"), {"timeout": f"{STATEMENT_SECONDS}s"})
             yield Searcher(conn, tenant, has_types=has_types)
     except psycopg.errors.DataException as error:

@@ -28,6 +28,9 @@ ROUTES = [
     ("DELETE", "/closets/CLOSET", None),
 ]
 N_READS = 5
+#: Lists of which everybody sees a part, and what is open without a key.
+LISTS = ["/banks", "/tunnels", "/closets"]
+OPEN = {("GET", "/health"), ("GET", "/version")}
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +113,52 @@ def test_every_route_with_every_key(fleet, linked, route):
         assert elsewhere.status_code in {200, 404}
         assert "OAuth2 access tokens expire after 15" not in elsewhere.text
     assert _call(client, route, linked, keys["right"]).status_code in {200, 201, 204}
+
+
+def test_the_matrix_is_complete(fleet):
+    """Every route of the description is in the matrix above, or a list, or needs no key."""
+    client, _, _ = fleet
+    paths = client.get("/openapi.json").json()["paths"]
+    described = {(method.upper(), path) for path, operations in paths.items() for method in operations}
+    words = {"{bank_id}": "BANK", "{unit_id}": "UNIT", "{tunnel_id}": "TUNNEL", "{closet_id}": "CLOSET"}
+    filled = set()
+    for method, path in described - OPEN:
+        filled.add((method, "/".join(words.get(part, part) for part in path.split("/"))))
+    tried = {(method, path.split("?")[0]) for method, path, _ in ROUTES} | {("GET", path) for path in LISTS}
+    assert filled == tried
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_every_list_with_every_key(fleet, linked, path):
+    """Strangers get 401; a key of another bank or tenant sees nothing of this one, the right key all of it."""
+    client, _, keys = fleet
+    for key in (None, "rcll_nonsense", f"{keys['all']}x", keys["revoked"]):
+        assert _call(client, ("GET", path, None), linked, key).status_code == 401
+    seen = {key: _call(client, ("GET", path, None), linked, keys[key]).text for key in ("right", "other-bank")}
+    seen["other-tenant"] = _call(client, ("GET", "/tunnels", None), linked, keys["other-tenant"]).text
+    mine = {"/banks": '"team-far"', "/tunnels": linked["TUNNEL"], "/closets": linked["CLOSET"]}[path]
+    assert mine in seen["right"]
+    assert mine not in seen["other-bank"] + seen["other-tenant"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"authorization": "Basic dGVhbTp0ZWFt"},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer rcll_0_" + "x" * 5_000},
+        {"authorization": b"Bearer rcll_\xff\xfe_x"},
+        {"x-api-key": "rcll_' OR 1=1 --_x"},
+        {"x-api-key": ""},
+    ],
+    ids=["basic", "empty", "long", "bytes", "sql", "blank"],
+)
+def test_odd_keys_are_wrong_keys(fleet, sent):
+    """Whatever is no key of ours gets 401 and names the way in."""
+    client, _, _ = fleet
+    answer = httpx.get(f"{client.base_url}/banks", headers=sent, timeout=60)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_lists_show_only_what_is_open(fleet, linked):

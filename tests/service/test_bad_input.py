@@ -127,6 +127,37 @@ def test_unlikely_links(client, bank):
     assert client.get("/closets", params={"bank_id": bank}).json()["total"] == 0
 
 
+def test_deleted_units(client, bank, own_database):
+    """A unit that went meanwhile: 404 for links, and what stood on it is no longer told."""
+    one, two = retain(client, bank, {"content": "OAuth2 tokens expire."}, {"content": "OAuth2 tokens are signed."})
+    (far,) = retain(client, f"{bank}-far", {"content": "Access tokens run out."})
+    assert client.post("/tunnels", json={"source_unit_id": one["id"], "target_unit_id": far["id"]}).status_code == 201
+    assert client.post("/closets", json={"source_unit_ids": [one["id"], two["id"]]}).status_code == 201
+    with own_database.connect() as conn:
+        conn.execute("DELETE FROM memory_units WHERE id = %s", [one["id"]])
+    for path, body in (
+        ("/tunnels", {"source_unit_id": one["id"], "target_unit_id": far["id"]}),
+        ("/bridge", {"source_unit_id": far["id"], "target_unit_id": one["id"]}),
+        ("/closets", {"bank_id": bank, "source_unit_ids": [two["id"], one["id"]]}),
+    ):
+        answer = client.post(path, json=body)
+        assert (answer.status_code, one["id"] in answer.text) == (404, True), (path, answer.text)
+    assert client.get("/tunnels", params={"bank_id": bank}).json()["total"] == 0
+    (closet,) = client.get("/closets", params={"bank_id": bank}).json()["items"]
+    assert closet["status"] == "stale"
+    found = recall(client, bank, "tokens")
+    assert ([result["id"] for result in found["results"]], found["tunnels"]) == ([two["id"]], [])
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b'{"content": "\xc3"}', b"[" * 20_000, b'{"content": 1e999}'])
+def test_bodies_that_are_no_json(client, bank, body):
+    """422 or 400, and the server lives on."""
+    answer = client.post(f"/banks/{bank}/retain", content=body, headers=JSON)
+    assert answer.status_code in {400, 422}
+    assert answer.json()["detail"]
+    assert client.get("/health").status_code == 200
+
+
 def test_labels_are_set_and_cleared(client, bank, own_database):
     """PATCH sets explicit labels field by field; clear hands the unit back, and the rules decide at once."""
     (unit,) = retain(client, bank, {"content": "OAuth2 tokens expire."})
