@@ -49,7 +49,8 @@ def suggest_rules(texts: pl.DataFrame, labels: pl.DataFrame, params: SuggestPara
 
     Class-based TF-IDF (Grootendorst 2022, BERTopic): all texts of a room are one document, the undecided ones are
     another, and a word weighs what it says of that one. Of words that weigh the same a pair goes before the words
-    that it is made of, then the alphabet decides. A word is proposed only for units that no better word has caught before.
+    that it is made of, then the alphabet decides. A word is proposed only for units that no better word has caught
+    before.
 
     Args:
         texts: frames.TEXTS.
@@ -111,7 +112,7 @@ def _weigh(counts: sparse.csr_matrix, rooms: pl.Series) -> npt.NDArray[np.float6
 def _order(weights: npt.NDArray[np.float64], words: list[str]) -> npt.NDArray[np.intp]:
     """Return the numbers of the words, best first; words that always stand together weigh the same."""
     is_single = np.array([" " not in word for word in words], np.bool_)
-    return np.lexsort((words, is_single, -weights)) if words else np.empty(0, np.intp)
+    return np.lexsort((np.array(words), is_single, -weights)) if words else np.empty(0, np.intp)
 
 
 def _describe(
