@@ -236,7 +236,8 @@ def compile_error(rule: Rule) -> str | None:
             if pattern is not None:
                 pl.Series([""]).str.contains(rust(pattern))
         except pl.exceptions.ComputeError as error:
-            reason = " ".join(str(error).split())
+            said = re.search(r"(?m)^error: (.+)$", str(error))  # below a drawing of the pattern
+            reason = said[1] if said else " ".join(str(error).split())
             return f"{name} is no regular expression: {reason}"
     return None
 

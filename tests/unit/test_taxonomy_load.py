@@ -121,7 +121,7 @@ REFUSED = [
             ("['token']", "[]", "no hits"),
             ("['token']", "'token'", "expected a list of strings"),
             ("'token',", "1,", "no pattern"),
-            ("'token',", "'to(ken',", "no regular expression"),
+            ("'token',", "'to(ken',", "no regular expression: unclosed group"),
             ("'token',", "'(?=token)',", "look-around"),
             ("'token',", "'token$',", "anchor '$'"),
         )
