@@ -4,7 +4,6 @@ Names and numbers only; with RCLL_EXCERPTS also titles of closets, cut and maske
 escaped: it is shown as text, never as Markdown or HTML.
 """
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +12,12 @@ import httpx
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.exceptions import PrefectException
 
+from rcll.logs import get_logger
 from rcll.models.mask import masked_head
 from rcll.store.closets import list_closets
 from rcll.walk.place import Place
 
-logger = logging.getLogger("rcll.flows")
+logger = get_logger("rcll.flows")
 
 API_ERRORS = (PrefectException, httpx.HTTPError)
 #: Characters of a title, and closets that are listed.

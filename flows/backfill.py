@@ -17,10 +17,10 @@ from pydantic import Field
 from upath import UPath
 
 from flows.artifacts import publish
-from flows.engine import HOOKS, choose_runner, flow_run_id
+from flows.engine import HOOKS, choose_runner, finished, flow_run_id
 from flows.meter import Meter, metered
 from flows.steps import file_missed, file_pages, load, migrate_schema
-from flows.workers import check_workers
+from flows.workers import begin
 from rcll.errors import Stopped
 from rcll.pauses import PauseWindow
 from rcll.store.extract import count_pages
@@ -68,10 +68,11 @@ def backfill(
     """
     for window in pauses or ():
         PauseWindow.parse(window)
-    check_workers()
     options = Options(banks or None, rate, pauses or None, pages)
     with open_places(schemas or ()) as places:
-        return [_backfill_tenant(place, options, held, dry_run=dry_run) for place, held in places_of(places, banks)]
+        chosen = places_of(places, banks)
+        begin(chosen, dry_run=dry_run)
+        return finished([_backfill_tenant(place, options, held, dry_run=dry_run) for place, held in chosen])
 
 
 def _backfill_tenant(place: Place, options: Options, banks: list[str] | None, *, dry_run: bool) -> dict[str, Any]:

@@ -1,20 +1,28 @@
 """How the flows run on Prefect: where tasks are computed, what is tried again, what happens when a run dies."""
 
-import logging
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import Flow, Task
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import FlowRun, State, TaskRun
 from prefect.runtime import flow_run as current
+from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.tasks import exponential_backoff
 
 from rcll.errors import Busy, InputError, RcllError, Transient, Unreachable
-from rcll.settings import load_settings
+from rcll.logs import get_logger, log_to_stderr, logged_as
+from rcll.settings import Settings, load_settings
 from rcll.store.control import close_runs_of_flow
+from rcll.walk.leftovers import run_of_part
 from rcll.walk.place import open_places
 
-logger = logging.getLogger("rcll.flows")
+P = ParamSpec("P")
+R = TypeVar("R")
+logger = get_logger("rcll.flows")
 
 #: Two threads: the regex engine and BLAS use the cores inside one task already.
 THREADS = 2
@@ -49,12 +57,48 @@ def is_transient(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> boo
 
 
 #: Four tries within a minute, at random moments; nothing that a rule, a right or a wrong input stopped is tried again.
-RETRIES: dict[str, Any] = {
+_RETRIES: dict[str, Any] = {
     "retries": 3,
     "retry_delay_seconds": exponential_backoff(3),
     "retry_jitter_factor": 0.5,
     "retry_condition_fn": is_transient,
 }
+
+
+def step(work: Callable[P, R]) -> Task[P, R]:
+    """A stage as a Prefect task: retried where that helps, never cached, its log records bear run, bank and stage."""
+    signature = inspect.signature(work)
+
+    @functools.wraps(work)
+    def located(*args: P.args, **kwargs: P.kwargs) -> R:
+        settings = load_settings()
+        log_to_stderr(settings.log_format)  # a Dask worker's process has not begun with the flow
+        given = signature.bind(*args, **kwargs).arguments
+        with logged_as(run=_run_of(settings, given), bank=given.get("bank"), stage=work.__name__):
+            return work(*args, **kwargs)
+
+    return Task(located, cache_policy=NO_CACHE, **_RETRIES)
+
+
+def _run_of(settings: Settings, given: Mapping[str, Any]) -> str | None:
+    """The run that a task works for: its lease's, or that in whose folder the task reads or writes."""
+    if lease := given.get("lease"):
+        return str(lease.run_id)
+    path = given.get("folder") or given.get("units_path")
+    return run_of_part(settings, path) if path else None
+
+
+def finished(summaries: Sequence[Mapping[str, Any]]) -> Any:
+    """What a flow returns: its summaries, in a state named Partial where a tenant's run left something undone.
+
+    The state's type stays COMPLETED: nothing is broken, the next run does the rest; but Prefect's pages, filters and
+    automations (event ``prefect.flow-run.Partial``) tell it from a run that did everything.
+    """
+    partial = [each for each in summaries if each["status"] == "partial"]
+    if not partial:
+        return summaries
+    reasons = "; ".join(f"schema {each['schema']}: {each.get('stopped') or 'rows or closets left'}" for each in partial)
+    return Completed(name="Partial", message=f"partly done: {reasons}; the next run goes on", data=summaries)
 
 
 def flow_run_id() -> str | None:

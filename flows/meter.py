@@ -9,9 +9,10 @@ from uuid import UUID
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
 from flows.artifacts import API_ERRORS
+from rcll.logs import get_logger
 from rcll.progress import listen, report
 
-logger = logging.getLogger("rcll.flows")
+logger = get_logger("rcll.flows")
 
 #: Between two updates of the artifact.
 UPDATE_SECONDS = 5.0

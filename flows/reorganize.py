@@ -14,9 +14,9 @@ from prefect import flow
 from upath import UPath
 
 from flows.artifacts import publish
-from flows.engine import HOOKS, choose_runner, flow_run_id
+from flows.engine import HOOKS, choose_runner, finished, flow_run_id
 from flows.steps import condense, dig, extract, label, link, load, migrate_schema, renew, restore
-from flows.workers import check_workers
+from flows.workers import begin
 from rcll.progress import report
 from rcll.settings import load_settings
 from rcll.store.explicit import Kind
@@ -83,10 +83,9 @@ def reorganize(
         One summary per tenant; ``status`` is done, partial or planned.
     """
     with open_places(schemas or ()) as places:
-        check_workers()
-        return [
-            _reorganize_tenant(place, Options(held, only, dry_run)) for place, held in places_of(places, banks or None)
-        ]
+        chosen = places_of(places, banks or None)
+        begin(chosen, dry_run=dry_run)
+        return finished([_reorganize_tenant(place, Options(held, only, dry_run)) for place, held in chosen])
 
 
 @flow(name="apply", task_runner=choose_runner(), **HOOKS)
@@ -103,11 +102,12 @@ def apply(plan_id: str) -> list[dict[str, Any]]:
     with open_places([plan.fingerprint.schema for plan in plans]) as places:
         for place, plan in zip(places, plans, strict=True):
             check_plan(place, plan)
-        check_workers()
-        return [
+        begin([(place, plan.banks) for place, plan in zip(places, plans, strict=True)], dry_run=False)
+        done = [
             _reorganize_tenant(place, Options(plan.banks, plan.only, dry_run=False, plan=plan.plan_id))
             for place, plan in zip(places, plans, strict=True)
         ]
+        return finished(done)
 
 
 def _reorganize_tenant(place: Place, options: Options) -> dict[str, Any]:

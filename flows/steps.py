@@ -4,14 +4,13 @@ They hand on names of schemas, ids, counts and paths of Parquet parts; an addres
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import uuid4
 
 import polars as pl
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from upath import UPath
 
-from flows.engine import RETRIES
+from flows.engine import step
 from rcll.frames import TUNNELS
 from rcll.pauses import PauseWindow
 from rcll.stages.throttle import PressureLimits
@@ -36,41 +35,41 @@ from rcll.walk.tunnels import RoomUnits, link_room
 _MEGABYTE = 1_000_000
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def migrate_schema(schema: str) -> list[str]:
     """Bring a tenant's schema to this version; returns the names of the migrations applied."""
     with open_place(schema) as place:
         return [migration.name for migration in migrate(place.database, place.tenant)]
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def extract(schema: str, banks: list[str] | None, fingerprint: str, folder: UPath) -> list[UPath]:
     """Write the units to Parquet parts."""
     with open_place(schema) as place:
         return extract_units(place.database, place.tenant, banks=banks, taxonomy_hash=fingerprint, folder=folder)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def label(units_path: UPath, taxonomy_path: str | None, use_layers: bool) -> UPath:
     """Classify a part and compare it with bank and ledger; returns the plan part."""
     return plan_part(units_path, load_taxonomy(taxonomy_path), use_layers=use_layers)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def file_pages(schema: str, banks: list[str] | None, pages: tuple[int, int], folder: UPath) -> UPath:
     """Read and classify the units on a range of heap pages; returns the plan part."""
     with open_place(schema) as place:
         return plan_pages(place, banks, pages, folder)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def file_missed(schema: str, banks: list[str] | None, folder: UPath) -> list[UPath]:
     """Read and classify what no range of pages met; returns the plan parts."""
     with open_place(schema) as place:
         return plan_missed(place, banks, folder)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def load(
     schema: str,
     parts: list[UPath],
@@ -85,7 +84,7 @@ def load(
         windows = [PauseWindow.parse(window) for window in (*settings.pauses, *(pauses or ()))]
         pressure = PressureLimits(settings.max_latency, settings.max_lag * _MEGABYTE)
         with open_gate(place.database, place.tenant, lease.run_id, windows=windows, limits=pressure) as gate:
-            return apply_changes(
+            loaded = apply_changes(
                 place.database,
                 place.tenant,
                 read_changes(parts),
@@ -94,23 +93,24 @@ def load(
                 limits=load_limits(settings),
                 gate=gate,
             )
+    return replace(loaded, waited=gate.seconds)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def restore(schema: str, kinds: Sequence[Kind], lease: Lease) -> dict[str, int]:
     """Put back the tunnels and closets that somebody asked for and a restore or a revert took along."""
     with open_place(schema) as place:
         return restore_explicit(place.database, place.tenant, lease, kinds=kinds)._asdict()
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def condense(schema: str, bank: str, room: str, parts: list[UPath], lease: Lease | None, spent: Spent) -> CondensedRoom:
     """Bring the closets of one room up to date; without a lease only say what would be done."""
     with open_place(schema) as place:
         return condense_room(place, bank, room, units_of_room(parts, bank, room), lease=lease, spent=spent)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def renew(schema: str, banks: list[str] | None, lease: Lease | None, spent: Spent) -> Renewed:
     """Write closets anew that somebody asked for and whose sources read differently now; without a lease only count."""
     with open_place(schema) as place:
@@ -118,7 +118,7 @@ def renew(schema: str, banks: list[str] | None, lease: Lease | None, spent: Spen
         return renew_closets(place, stale, lease, spent) if lease else preview_renewals(place, stale, spent)
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def link(schema: str, room: RoomUnits, banks: list[str] | None, folder: UPath, is_filed: bool) -> UPath:
     """Find the tunnels of one room; returns a Parquet path."""
     with open_place(schema) as place:
@@ -126,7 +126,7 @@ def link(schema: str, room: RoomUnits, banks: list[str] | None, folder: UPath, i
     return write_part(found, folder / f"tunnels-{uuid4().hex}.parquet")
 
 
-@task(cache_policy=NO_CACHE, **RETRIES)
+@step
 def dig(schema: str, paths: list[UPath], banks: list[str] | None, lease: Lease | None) -> dict[str, int]:
     """Make the automatic tunnels equal to the found ones; without a lease only count."""
     found = pl.concat([pl.DataFrame(schema=TUNNELS), *(read_part(path) for path in paths)])

@@ -9,8 +9,10 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 
-logger = logging.getLogger("rcll.progress")
-notices = logging.getLogger("rcll.notice")
+from rcll.logs import get_logger
+
+logger = get_logger("rcll.progress")
+notices = get_logger("rcll.notice")
 
 
 def report(stage: str, done: int, total: int, *, bank: str | None = None) -> None:

@@ -58,7 +58,7 @@ def backfill(
 
     Examples: rcll backfill --dry-run | rcll backfill --rate 2000 --pause "08:00-18:00 Europe/Berlin"
     """
-    from rcll.walk.place import open_places, places_of, refuse_busy_banks
+    from rcll.walk.place import open_places, places_of, refuse_hopeless
 
     for window in pause or ():
         try:
@@ -75,7 +75,7 @@ def backfill(
             estimates = [_estimate(place, banks) for place, banks in chosen]
             print_json(estimates) if json else _show_estimates(estimates)
             return
-        refuse_busy_banks(chosen)
+        refuse_hopeless(chosen)
         if not json:
             _show_estimates([_estimate(place, banks) for place, banks in chosen])
         asked = {"banks": bank, "schemas": schema, "rate": rate, "pauses": pause, "pages": pages}

@@ -55,7 +55,7 @@ def apply(
 
     Examples: rcll apply plan-20260301-181500-3f2a1c
     """
-    from rcll.walk.place import open_places, refuse_busy_banks
+    from rcll.walk.place import open_places, refuse_hopeless
     from rcll.walk.plans import check_plan, find_plans
 
     use_rules(taxonomy, layers)
@@ -67,7 +67,7 @@ def apply(
     with open_places([each.fingerprint.schema for each in plans]) as places:
         for place, each in zip(places, plans, strict=True):
             check_plan(place, each)
-        refuse_busy_banks([(place, each.banks) for place, each in zip(places, plans, strict=True)])
+        refuse_hopeless([(place, each.banks) for place, each in zip(places, plans, strict=True)])
         summaries = run_in_prefect("reorganize", "apply", plan_id=plan)
     show_and_end(summaries, json=json)
 

@@ -161,13 +161,13 @@ def run_flow(*, banks: list[str] | None, schemas: list[str] | None, **parameters
 
     The look keeps the embedded server up for the flow, and starting Prefect takes ten seconds.
     """
-    from rcll.walk.place import open_places, places_of, refuse_busy_banks
+    from rcll.walk.place import open_places, places_of, refuse_hopeless
 
     prepare_prefect(load_settings().home)
     with open_places(schemas or ()) as places:
         chosen = places_of(places, banks)
         if not parameters.get("dry_run"):
-            refuse_busy_banks(chosen)
+            refuse_hopeless(chosen)
         return run_in_prefect("reorganize", "reorganize", banks=banks, schemas=schemas, **parameters)
 
 
@@ -239,6 +239,8 @@ def _show_writes(summary: dict[str, Any]) -> None:
         _show_labels(labels, loaded["n_written"], loaded["n_recorded"], skipped, "got new labels")
         for note in loaded["notes"]:
             out.print(f"  slower than it could be: {note}", markup=False)
+        for reason, seconds in loaded["waited"].items():
+            out.print(f"  waited {seconds:,.0f} s: {reason}", markup=False)
     else:
         _show_labels(labels, labels["n_to_write"], labels["n_to_record"], skipped, "would get new labels")
     out.print(f"explicit: {labels['n_explicit']:,} of these units bear a label that somebody set; it stays as it is")

@@ -1,16 +1,16 @@
 """Summarises many groups: in parallel, patient with a server that refuses for a while, bounded."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from rcll.logs import get_logger
 from rcll.models.summarise import Summariser, Summary, SummaryFailure, SummaryRequest
 from rcll.progress import report
 
-logger = logging.getLogger("rcll.models")
+logger = get_logger("rcll.models")
 
 _REFUSED = "the model's server kept refusing; run again later"
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcll.errors import ModelError
+from rcll.logs import get_logger
 from rcll.models.mask import masked_head
 from rcll.settings import Settings
 from rcll.stages.similarity import Floats, unit_rows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from rcll.models.client import Endpoint
 
-logger = logging.getLogger("rcll.models")
+logger = get_logger("rcll.models")
 
 #: What stands in ``embedding_model`` where a closet's vector is the centroid of its sources.
 CENTROID = "centroid"

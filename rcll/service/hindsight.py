@@ -11,7 +11,6 @@ and is filtered. Nothing of Hindsight's is changed or called in another way than
 # hindsight_api is there where this module is loaded, and not where rcll is linted
 
 import asyncio
-import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -37,6 +36,7 @@ from hindsight_api.models import RequestContext
 from pydantic import ValidationError
 
 from rcll.errors import DatabaseError, RcllError
+from rcll.logs import get_logger
 from rcll.service.access import EVERYTHING
 from rcll.service.bodies import RecallRequest, RetainItem
 from rcll.service.host import require_bank
@@ -56,7 +56,7 @@ from rcll.taxonomy import load_taxonomy
 from rcll.walk.bridge import bridge_banks
 from rcll.walk.place import Place
 
-logger = logging.getLogger("rcll.service")
+logger = get_logger("rcll.service")
 
 #: Hindsight's MemoryEngine; its own types are looser than ours.
 Memory = Any

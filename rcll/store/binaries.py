@@ -4,7 +4,6 @@ PostgreSQL refuses to run as root. There its programs run under an account that 
 added to the system and no folder of the user is opened; what that account cannot reach is put elsewhere.
 """
 
-import logging
 import os
 import pwd
 import re
@@ -23,8 +22,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from rcll.errors import DatabaseError, InputError
+from rcll.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 ROOTS_ACCOUNT = "nobody"
 ROOTS_PLACES = (Path("/var/lib/rcll"), Path("/var/tmp/rcll-root"))  # noqa: S108 - checked by is_private

@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from rcll.errors import Stopped
 from rcll.pauses import PauseWindow
+from rcll.progress import notice
 from rcll.stages.throttle import Pressure, PressureLimits, next_pause
 from rcll.store.catalog import Tenant
 from rcll.store.connect import Connection, Database
@@ -26,7 +27,10 @@ LOOK_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Gate:
-    """Stands before every write transaction; see :func:`open_gate`. ``seconds`` counts the waits by their reason."""
+    """Stands before every write transaction; see :func:`open_gate`. ``seconds`` counts the waits by their reason.
+
+    Pause windows go by the database's clock, as leases do: of several machines one may be wrong.
+    """
 
     conn: Connection
     tenant: Tenant
@@ -57,14 +61,19 @@ class Gate:
             return
         values = {"run_id": self.run_id}
         row = self.conn.execute(query("look_at_run", **self.tenant.names()), values).fetchone()
-        word, lag = row or (None, 0)
+        assert row is not None
+        word, lag, now = row
         self._looked_at = time.monotonic()
         if word == "stop":
             raise Stopped("the run was asked to stop; what was committed stays; run again to go on")
-        now = datetime.now(UTC)
         is_closed = any(window.contains(now) for window in self.windows)
-        self._reason = "asked to pause" if word == "pause" else "pause window" if is_closed else None
+        self._say("asked to pause" if word == "pause" else "pause window" if is_closed else None)
         self._pause = next_pause(self._pause, Pressure(self._looked_at - began, lag), self.limits)
+
+    def _say(self, reason: str | None) -> None:
+        if reason != self._reason:
+            notice(f"the run waits: {reason}" if reason else "the run goes on")
+        self._reason = reason
 
     def _wait(self, reason: str, seconds: float) -> None:
         time.sleep(seconds)
@@ -78,6 +87,13 @@ def open_gate(
     """Give the gate of a run, on a connection of its own: a query of no weight, which tells the server's latency."""
     with database.connect() as conn:
         yield Gate(conn, tenant, run_id, windows, limits)
+
+
+def server_clock(conn: Connection) -> datetime:
+    """The moment by the database's clock."""
+    row = conn.execute(query("server_clock")).fetchone()
+    assert row is not None
+    return row[0]
 
 
 def control_runs(conn: Connection, tenant: Tenant, word: Word, run_id: str | None) -> list[str]:

@@ -1,14 +1,14 @@
 """Where the embedded server's data lie, and how they come to be."""
 
-import logging
 import shutil
 import tempfile
 from pathlib import Path
 
 from rcll.errors import DatabaseError
+from rcll.logs import get_logger
 from rcll.store.binaries import Binaries, telling_line
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 SUPERUSER = "rcll"
 

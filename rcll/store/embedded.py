@@ -14,7 +14,6 @@ the same process is not counted, and they are not inherited.)
 
 import errno
 import fcntl
-import logging
 import os
 import re
 import shlex
@@ -36,11 +35,12 @@ import psycopg
 from psycopg import sql
 
 from rcll.errors import Busy, DatabaseError, InputError, RcllError, Unreachable
+from rcll.logs import get_logger
 from rcll.store.binaries import Binaries, is_private, telling_line
 from rcll.store.datadir import SUPERUSER, place_data, prepare_data
 from rcll.store.sql import query
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 PORT = 5432  # a part of the socket's name only: nothing listens on the network
 EXTENSIONS = ("vector", "pg_trgm")

@@ -10,7 +10,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 from upath import UPath
@@ -43,7 +43,8 @@ class Loaded:
     ``n_written`` units were updated, ``n_recorded`` got or changed a ledger row only; ``skipped`` counts
     the others by reason: gone, edited, relabelled, locked, too long (for the column), refused (by a constraint or
     a trigger of the table's owner). ``hot_share`` is the share of the updates that touched no index, None where
-    there were none; ``notes`` say in a line each what made the load slower than it could be.
+    there were none; ``notes`` say in a line each what made the load slower than it could be; ``waited`` maps what the
+    gate waited for to seconds.
     """
 
     n_written: int
@@ -51,6 +52,7 @@ class Loaded:
     skipped: dict[str, int]
     hot_share: float | None = None
     notes: tuple[str, ...] = ()
+    waited: dict[str, float] = field(default_factory=dict[str, float])
 
 
 def apply_changes(

@@ -52,6 +52,7 @@ class Totals:
     before: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     after: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     notes: dict[str, None] = field(default_factory=dict[str, None])
+    waited: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def n_done(self) -> int:
@@ -67,6 +68,7 @@ class Totals:
         self.n_recorded += loaded.n_recorded
         self.n_hot += loaded.n_written * (loaded.hot_share or 0.0)
         self.skipped += Counter(plan.skipped) + Counter(loaded.skipped)
+        self.waited.update(loaded.waited)
         self.notes |= dict.fromkeys(loaded.notes)
         for totals, counts in ((self.before, plan.before), (self.after, plan.after)):
             for label_field, labels in counts.items():
@@ -88,6 +90,7 @@ class Totals:
                 "skipped": dict(self.skipped),
                 "hot_share": round(self.n_hot / self.n_written, 3) if self.n_written else None,
                 "notes": list(self.notes),
+                "waited": {reason: round(spent, 1) for reason, spent in self.waited.items()},
             },
             "seconds": {"backfill": round(seconds, 1)},
             "units_per_second": round(self.n_done / seconds, 1) if tells else None,

@@ -17,6 +17,7 @@ from rcll.store.extract import list_banks
 from rcll.store.lease import refuse_busy
 from rcll.store.migrate import create_base
 from rcll.store.pace import LoadLimits
+from rcll.store.rights import refuse_lacking_rights
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,17 @@ def places_of(places: Sequence[Place], banks: Sequence[str] | None) -> list[tupl
     return chosen
 
 
-def refuse_busy_banks(chosen: Sequence[tuple[Place, list[str] | None]]) -> None:
-    """Look, before a run begins, whether another holds one of its banks (None: all of the tenant's).
+def refuse_hopeless(chosen: Sequence[tuple[Place, list[str] | None]]) -> None:
+    """Look, before a run begins, whether it may write, and whether another holds one of its banks (None: all).
 
     Raises:
-        Busy: it does; the message says who, and since when.
+        DatabaseError: the role lacks rights; the message names them.
+        Busy: another run holds a bank; the message says who, and since when.
     """
     for place, banks in chosen:
-        if place.tenant.migrated:
-            with place.database.connect() as conn:
+        with place.database.connect() as conn:
+            refuse_lacking_rights(conn, place.tenant)
+            if place.tenant.migrated:
                 refuse_busy(conn, place.tenant, banks or list_banks(conn, place.tenant))
 
 

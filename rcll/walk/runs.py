@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from upath import UPath
 
 from rcll.errors import RcllError
+from rcll.logs import logged_as
 from rcll.store.extract import list_banks
 from rcll.store.lease import Lease, hold_banks
 from rcll.store.ledger import finish_run, start_run
@@ -48,7 +49,8 @@ def recorded_run(
         sweep_dead_runs(place)
         run = OpenRun(run_id, lease, run_folder(place.settings, str(run_id)) / schema_folder(place.tenant.schema), {})
         try:
-            yield run
+            with logged_as(run=str(run_id)):
+                yield run
         except BaseException as error:
             with suppress(RcllError):  # where the database is gone, the next run closes this one
                 _finish(place, run_id, "failed", run.summary | {"error": type(error).__name__})

@@ -1,11 +1,12 @@
 """What a process sees of a run's surroundings: two that shall work on one run must see the same."""
 
+from datetime import datetime
 from typing import Any
 
 from upath import UPath
 
 from rcll import __version__
-from rcll.errors import RcllError
+from rcll.errors import InputError, RcllError
 from rcll.settings import Settings, load_settings
 from rcll.store.ledger import database_identity
 from rcll.store.parts import storage_path
@@ -18,6 +19,10 @@ _DECIDING = (
     *("closet_threshold", "summary_model", "max_calls", "max_tokens", "embed_model"),
     *("tunnel_pairs", "private", "tunnels_per_unit", "archive_sources"),
 )
+
+
+#: Clocks that are further apart are worth a word.
+_CLOCK_SECONDS = 60
 
 
 def surroundings(mark: str) -> dict[str, str]:
@@ -48,17 +53,39 @@ def first_difference(ours: dict[str, str], theirs: dict[str, Any]) -> str | None
 
 
 def write_mark(settings: Settings, name: str) -> UPath:
-    """Leave a file that the others look for."""
+    """Leave a file that the others look for.
+
+    Raises:
+        InputError: it cannot be written.
+    """
     path = storage_path(settings) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    except Exception as error:  # noqa: BLE001 - every kind of store has errors of its own
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise InputError(
+            f"RCLL_STORAGE '{settings.storage_dir}' cannot be written: {reason}; expected a folder or a store that may "
+            "be; nothing was written"
+        ) from None
     return path
+
+
+def clock_difference(ours: datetime, databases: datetime) -> str | None:
+    """A line about two clocks that disagree; None where they do not."""
+    seconds = (ours - databases).total_seconds()
+    if abs(seconds) <= _CLOCK_SECONDS:
+        return None
+    return (
+        f"this machine's clock is {abs(seconds):,.0f} s {'ahead of' if seconds > 0 else 'behind'} the database's; "
+        "leases, runs and pause windows go by the database's, Prefect's schedules by its server's; set the clock"
+    )
 
 
 def _storage(settings: Settings, mark: str) -> str:
     try:
         (storage_path(settings) / mark).read_text()
-    except (OSError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - every kind of store has errors of its own
         return f"a place without the flow's files ({type(error).__name__})"
     return "the flow's"
 

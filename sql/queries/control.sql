@@ -1,11 +1,15 @@
 -- name: look_at_run
 -- What somebody has asked a run to do, and how far behind the slowest receiver of our WAL is (0 where there is none
 -- or this role may not see it; on a standby nothing is written). The time that this takes is the server's latency.
-SELECT r.parameters->>'control' AS control,
+SELECT (SELECT r.parameters->>'control' FROM {runs} r WHERE r.run_id = %(run_id)s) AS control,
        (SELECT coalesce(max(pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(),
                             coalesce(s.replay_lsn, s.flush_lsn, s.write_lsn, s.sent_lsn))), 0)::bigint
-        FROM pg_catalog.pg_stat_replication s) AS lag
-FROM {runs} r WHERE r.run_id = %(run_id)s;
+        FROM pg_catalog.pg_stat_replication s) AS lag,
+       clock_timestamp() AS now;
+
+-- name: server_clock
+-- The moment by the server's clock.
+SELECT clock_timestamp();
 
 -- name: control_runs
 -- Ask running runs of a kind, or one of them, to pause, to go on, or to stop.

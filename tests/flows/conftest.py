@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.conftest import admin, clone, make_template, server
+from tests.integration.conftest import admin, clone, make_template, role, server
 
-__all__ = ["admin", "clone", "make_template", "server"]  # pytest finds the fixtures by these names
+__all__ = ["admin", "clone", "make_template", "role", "server"]  # pytest finds the fixtures by these names
 
 # Prefect reads its environment when it is imported.
 os.environ.update({"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"})

@@ -1,8 +1,10 @@
 """Backfill on real PostgreSQL: range by range, stopped, killed and continued, the same end as a reorganize."""
 
+import logging
+
 import pytest
 
-from rcll.errors import InputError
+from rcll.errors import DatabaseError, InputError
 from rcll.store.checks import run_checks
 from rcll.store.connect import Database
 from tests.integration.places import N_UNITS, fill, unit_id
@@ -96,7 +98,12 @@ def test_stopped_run_ends_partial_and_the_next_goes_on(bank):
         conn.execute("TRUNCATE rcll_changes")
         conn.execute(trigger)
         conn.execute("CREATE TRIGGER stop AFTER INSERT ON rcll_changes EXECUTE FUNCTION stop_run()")
-    stopped = _backfill(pages=7, rate=20)
+    from flows.backfill import backfill
+
+    state = backfill(pages=7, rate=20, return_state=True)
+    assert (state.type.value, state.name) == ("COMPLETED", "Partial")
+    assert "schema public: the run was asked to stop" in state.message
+    (stopped,) = state.result()
     assert stopped["status"] == "partial"
     assert "asked to stop" in stopped["stopped"]
     n_written = stopped["loaded"]["n_written"]
@@ -114,6 +121,68 @@ def test_pause_window_of_nonsense_is_refused(bank):
     """A wrong window is refused before anything is written."""
     with pytest.raises(Exception, match="pause window 'tonight' cannot be read"):
         _backfill(pauses=["tonight"])
+    assert _rows(bank, "SELECT count(*) FROM pg_class WHERE relname = 'rcll_runs'") == [(0,)]
+
+
+@pytest.fixture
+def records():
+    """Every record of a logger below rcll, progress included."""
+    found: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = found.append  # type: ignore[method-assign]
+    loggers = [logging.getLogger(name) for name in ("rcll", "rcll.progress")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield found
+    for logger in loggers:
+        logger.removeHandler(handler)
+
+
+def test_every_record_says_run_and_stage(bank, records):
+    """Whatever thread or task a record comes from, it bears the run and the stage of its work."""
+    summary = _backfill(pages=7)
+    found = {(record.run, record.stage) for record in records}
+    assert {run for run, _ in found} == {summary["run_id"]}
+    assert {"load", "backfill"} <= {stage for _, stage in found}
+    assert all(hasattr(record, "bank") for record in records)
+
+
+def test_role_with_the_least_rights_can_do_it(bank, role, monkeypatch):
+    """Rights on three columns and on rcll's tables are enough where migrations are done; else they are named."""
+    from rcll.store.catalog import read_tenants
+    from rcll.store.migrate import migrate
+
+    monkeypatch.setenv("RCLL_DATABASE_URL", f"{bank.url}&user={role}" if "?" in bank.url else f"{bank.url}?user={role}")
+    with bank.connect() as conn:
+        conn.execute(f"GRANT USAGE ON SCHEMA public TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+        with pytest.raises(DatabaseError, match=f"role '{role}' lacks membership in "):
+            _backfill()
+        (tenant,) = read_tenants(conn)
+        migrate(bank, tenant)
+        conn.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+        with pytest.raises(DatabaseError, match=r"UPDATE \(room\) on memory_units; .*INSERT on rcll_labels"):
+            _backfill()
+        assert conn.execute("SELECT count(*) FROM rcll_runs").fetchone() == (0,)
+        ours = "rcll_labels, rcll_runs, rcll_changes, rcll_explicit, rcll_leases, closets, closet_sources, tunnels"
+        conn.execute(f"GRANT UPDATE (room, hall, layer) ON memory_units TO {role}")
+        conn.execute(f"GRANT INSERT, UPDATE, DELETE ON {ours} TO {role}")
+    assert _backfill()["loaded"]["n_written"] == N_UNITS
+
+
+def test_storage_that_cannot_be_written_is_said_first(bank, monkeypatch):
+    """The setting is named, and nothing is in the database."""
+    monkeypatch.setenv("RCLL_STORAGE", "/proc/nowhere")
+    with pytest.raises(InputError, match=r"RCLL_STORAGE '/proc/nowhere' cannot be written: .* nothing was written"):
+        _backfill()
+    assert _rows(bank, "SELECT count(*) FROM pg_class WHERE relname = 'rcll_runs'") == [(0,)]
+
+
+@pytest.mark.parametrize("wrong", [{"rate": -1}, {"pages": 0}, {"rate": "fast"}])
+def test_parameter_out_of_range_is_refused(bank, wrong):
+    """The parameter is named, and nothing is in the database."""
+    (name,) = wrong
+    with pytest.raises(Exception, match=name):
+        _backfill(**wrong)
     assert _rows(bank, "SELECT count(*) FROM pg_class WHERE relname = 'rcll_runs'") == [(0,)]
 
 

@@ -1,7 +1,6 @@
 """The flow on real PostgreSQL: what it writes, what it leaves, and that a second run writes nothing."""
 
 import json
-import math
 
 import pytest
 
@@ -9,35 +8,16 @@ from rcll.errors import Busy, InputError
 from rcll.settings import load_settings
 from rcll.store.catalog import read_tenants
 from rcll.store.checks import run_checks
-from rcll.store.connect import Database
 from rcll.walk.asked import create_closet
 from rcll.walk.place import Place
 from tests.doubles import openai_double as double_
-from tests.integration.places import N_UNITS, REPEATED, SHARED, fill, unit_id
-
-REST = "Server db-{n} ran out of disk space on day {n}; we grew the volume group."
+from tests.integration.places import N_UNITS, SHARED, fill_matters, unit_id
 
 
 @pytest.fixture
 def bank(make_template, clone, monkeypatch, tmp_path):
-    """A Hindsight-like database, not migrated, and settings that point at it.
-
-    Two banks about servers that know six matters in common; alice repeats a seventh.
-    """
-
-    def setup(database: Database) -> None:
-        fill(database, "hindsight")
-        with database.connect() as conn:
-            conn.execute("UPDATE memory_units SET text = replace(%s, '{n}', right(id::text, 3))", [REST])
-            matters = [(pair, (2 * number, 2 * number + 1)) for number, pair in enumerate(SHARED)]
-            matters.append((REPEATED, range(100, 100 + 2 * len(REPEATED), 2)))
-            for seed, (texts, numbers) in enumerate(matters, start=1000):
-                vector = str([math.sin(seed * i) for i in range(384)])
-                for number, text in zip(numbers, texts, strict=True):
-                    changed = [text, vector, unit_id(number)]
-                    conn.execute("UPDATE memory_units SET text = %s, embedding = %s WHERE id = %s", changed)
-
-    database = clone(make_template("flows", setup))
+    """A Hindsight-like database with matters in common, not migrated, and settings that point at it."""
+    database = clone(make_template("flows", fill_matters))
     monkeypatch.setenv("RCLL_DATABASE_URL", database.url)
     monkeypatch.setenv("RCLL_HOME", str(tmp_path))
     monkeypatch.setenv("RCLL_CLOSET_THRESHOLD", "100")

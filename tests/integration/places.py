@@ -1,5 +1,6 @@
 """Fills a database of some kind with two banks of plain units, and texts that belong together."""
 
+import math
 from pathlib import Path
 from uuid import UUID
 
@@ -26,6 +27,7 @@ REPEATED = (
     "The tape robot of hazel jams when the backup of the server runs longer than six hours.",
     "A jammed tape robot stopped the backup of hazel on Friday.",
 )
+_REST = "Server db-{n} ran out of disk space on day {n}; we grew the volume group."
 
 
 def unit_id(number: int) -> str:
@@ -46,3 +48,17 @@ def fill(database: Database, kind: str) -> None:
             " FROM generate_series(0, %s - 1) n",
             [N_UNITS],
         )
+
+
+def fill_matters(database: Database) -> None:
+    """Two Hindsight-like banks about servers that know six matters in common; alice repeats a seventh."""
+    fill(database, "hindsight")
+    with database.connect() as conn:
+        conn.execute("UPDATE memory_units SET text = replace(%s, '{n}', right(id::text, 3))", [_REST])
+        matters = [(pair, (2 * number, 2 * number + 1)) for number, pair in enumerate(SHARED)]
+        matters.append((REPEATED, range(100, 100 + 2 * len(REPEATED), 2)))
+        for seed, (texts, numbers) in enumerate(matters, start=1000):
+            vector = str([math.sin(seed * i) for i in range(384)])
+            for number, text in zip(numbers, texts, strict=True):
+                changed = [text, vector, unit_id(number)]
+                conn.execute("UPDATE memory_units SET text = %s, embedding = %s WHERE id = %s", changed)

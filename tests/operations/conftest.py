@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,20 @@ class Site:
                 process.kill()
                 process.wait()
 
+    @contextmanager
+    def server(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """Keep Prefect's server up; with its records of before, where it was up before."""
+        port = self.api.split(":")[2].removesuffix("/api")
+        with self.running("prefect", "server", "start", "--host", "127.0.0.1", "--port", port) as process:
+            wait_until(lambda: _is_up(self.api))
+            yield process
+
+    @contextmanager
+    def worker(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """Keep a worker of the pool up."""
+        with self.running("prefect", "worker", "start", "--pool", "rcll", "--name", "first") as process:
+            yield process
+
     def ask(self, path: str, **body: Any) -> Any:
         """Ask Prefect's API."""
         return httpx.post(f"{self.api}/{path}", json=body, timeout=60).raise_for_status().json()
@@ -107,21 +121,29 @@ def _fill(database: Database) -> None:
         conn.execute("VACUUM (FULL) memory_units")
 
 
-@pytest.fixture
-def place(make_template, clone, tmp_path) -> Site:
-    """A database, a home and a copy of prefect.yaml and flows whose nightly run is due every minute."""
-    database = clone(make_template("operations", _fill))
+def processes_of(flow_run: str) -> list[int]:
+    """Processes that a worker started for a run, oldest first: the last one executes the flow."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "environ").read_bytes()
+            started = int((folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
+            if f"PREFECT__FLOW_RUN_ID={flow_run}".encode() in words:
+                found.append((started, int(folder.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+def make_site(folder: Path, database: Database, **settings: str) -> Site:
+    """A home, an address for Prefect, a copy of flows and of a prefect.yaml whose nightly run is due every minute."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RCLL_", "PREFECT_"))}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        api = f"http://127.0.0.1:{free.getsockname()[1]}/api"
-    shutil.copytree(ROOT / "flows", tmp_path / "flows", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "flows", folder / "flows", ignore=shutil.ignore_patterns("__pycache__"))
     text = (ROOT / "prefect.yaml").read_text(encoding="utf-8")
-    (tmp_path / "prefect.yaml").write_text(re.sub(r"30 2 \* \* \*", "* * * * *", text), encoding="utf-8")
+    (folder / "prefect.yaml").write_text(re.sub(r"30 2 \* \* \*", "* * * * *", text), encoding="utf-8")
+    api = f"http://127.0.0.1:{free_port()}/api"
     ours = {
         "RCLL_DATABASE_URL": database.url,
-        "RCLL_HOME": str(tmp_path / "home"),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "RCLL_HOME": str(folder / "home"),
+        "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_API_URL": api,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
@@ -129,20 +151,30 @@ def place(make_template, clone, tmp_path) -> Site:
         "PYTHONPATH": str(ROOT),
         "NO_PROXY": "127.0.0.1",
     }
-    return Site(tmp_path, kept | ours, database, api)
+    return Site(folder, kept | ours | settings, database, api)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def place(make_template, clone, tmp_path) -> Site:
+    """A database of one bank-like table, and what an operation around it needs; nothing is up yet."""
+    return make_site(tmp_path, clone(make_template("operations", _fill)))
 
 
 @pytest.fixture
 def site(place) -> Iterator[Site]:
     """The same with a server, the pool, every deployment and one worker."""
-    port = place.api.split(":")[2].removesuffix("/api")
-    with ExitStack() as stack:
-        stack.enter_context(place.running("prefect", "server", "start", "--host", "127.0.0.1", "--port", port))
-        wait_until(lambda: _is_up(place.api))
+    with place.server():
         place.run("prefect", "work-pool", "create", "--type", "process", "rcll")
         place.run("prefect", "deploy", "--all")
-        stack.enter_context(place.running("prefect", "worker", "start", "--pool", "rcll", "--name", "first"))
-        yield place
+        with place.worker():
+            yield place
 
 
 def _is_up(api: str) -> bool:

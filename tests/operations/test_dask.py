@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.operations.conftest import N_UNITS, Site, wait_until
+from tests.operations.conftest import N_UNITS, Site, free_port, wait_until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -15,9 +15,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture
 def scheduler(place) -> Iterator[str]:
     """A scheduler without workers; settings point at it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     del place.environment["PREFECT_API_URL"]
     place.environment |= {"RCLL_TASK_RUNNER": "dask", "RCLL_DASK_ADDRESS": address}

@@ -3,27 +3,12 @@
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from tests.operations.conftest import N_UNITS, wait_until
+from tests.operations.conftest import N_UNITS, processes_of, wait_until
 
 pytestmark = pytest.mark.timeout(1200)
-
-
-def _process_of(flow_run: str) -> int | None:
-    """The process that executes a flow: the last of those that the worker started for its run."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "environ").read_bytes()
-            started = int((folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
-        except OSError:
-            continue
-        if f"PREFECT__FLOW_RUN_ID={flow_run}".encode() in words:
-            found.append((started, int(folder.name)))
-    return max(found)[1] if found else None
 
 
 def _state(site, flow, number=-1):
@@ -94,9 +79,7 @@ def _second_run_at_the_same_time_is_refused_and_the_first_can_be_stopped(site):
 def _killed_run_is_closed_and_the_next_goes_on(site):
     """Kill -9 of the flow's process: Prefect sees a crash, the hook frees the banks, the next run does the rest."""
     flow_run = _begin_slow_backfill(site)
-    pid = _process_of(flow_run)
-    assert pid
-    os.kill(pid, signal.SIGKILL)
+    os.kill(processes_of(flow_run)[-1], signal.SIGKILL)
     wait_until(lambda: _state(site, "backfill") == "CRASHED")
     wait_until(lambda: not site.rows("SELECT FROM rcll_runs WHERE status = 'running'"), seconds=60)
     assert site.rows("SELECT status FROM rcll_runs ORDER BY started_at DESC LIMIT 1") == [("failed",)]
