@@ -147,10 +147,14 @@ class HindsightHost:
     async def retain(self, request: Request, caller: Caller, bank: str, items: Sequence[RetainItem]) -> dict[str, Any]:
         """Retain as Hindsight does, then label what came of each item."""
         contents = [_content(item) for item in items]
-        with _refusals():
-            found = await self._memory.retain_batch_async(
-                bank_id=bank, contents=contents, request_context=_context_of(request)
-            )
+        # A call answers for a whole document what came of it, and items without one share one: alone each is told.
+        is_apart = any(item.wanted.is_set for item in items) and not any(item.document_id for item in items)
+        found: list[list[str]] = []
+        for batch in [[content] for content in contents] if is_apart else [contents]:
+            with _refusals():
+                found += await self._memory.retain_batch_async(
+                    bank_id=bank, contents=batch, request_context=_context_of(request)
+                )
         units: list[dict[str, Any]] = []
         for item, unit_ids in zip(items, found, strict=True):
             labelled = await _label_item(caller.palace, bank, item, unit_ids)
