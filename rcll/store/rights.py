@@ -6,8 +6,9 @@ from rcll.store.connect import Connection
 from rcll.store.migrate import pending
 from rcll.store.sql import query
 
-#: Tables of ours that a run writes, as Tenant.names() calls them.
-_WRITTEN = ("ledger", "runs", "changes", "explicit", "leases", "closets", "closet_sources", "tunnels")
+#: Tables of ours that a run writes, as Tenant.names() calls them; of the last two it deletes nothing (sql/grants.sql).
+_WRITTEN = ("ledger", "changes", "explicit", "closets", "closet_sources", "tunnels")
+_KEPT = ("runs", "leases")
 
 
 def refuse_lacking_rights(conn: Connection, tenant: Tenant) -> None:
@@ -20,7 +21,11 @@ def refuse_lacking_rights(conn: Connection, tenant: Tenant) -> None:
     names = {key: name.as_string(conn) for key, name in tenant.names().items()}
     units = {"units": names["units"], "schema": tenant.schema}
     if tenant.migrated:
-        own = {"own": [names[key] for key in _WRITTEN], "migrations": names["migrations"]}
+        own = {
+            "written": [names[key] for key in _WRITTEN],
+            "kept": [names[key] for key in _KEPT],
+            "migrations": names["migrations"],
+        }
         _refuse(conn, conn.execute(query("lacking_to_write"), units | own).fetchall())
     if pending(conn, tenant):
         tables = [names["units"], *([names["archive"]] if tenant.archive else [])]
@@ -31,5 +36,5 @@ def _refuse(conn: Connection, lacking: list[tuple[str]]) -> None:
     if lacking:
         raise DatabaseError(
             f"role '{conn.info.user}' lacks {'; '.join(right for (right,) in lacking)}; expected a role that may; "
-            "nothing was written; grant it, or let RCLL_DATABASE_URL name the owner of memory_units"
+            "nothing was written; rcll grants prints what a role needs, or let RCLL_DATABASE_URL name the tables' owner"
         )

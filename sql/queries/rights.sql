@@ -5,8 +5,8 @@ FROM unnest(ARRAY['room', 'hall', 'layer']) label
 WHERE NOT has_column_privilege(%(units)s::regclass, label, 'UPDATE')
 UNION ALL
 SELECT format('%%s on %%s', privilege, own::regclass)
-FROM unnest(%(own)s::text[]) own, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) privilege
-WHERE NOT has_table_privilege(own::regclass, privilege)
+FROM unnest(%(written)s::text[] || %(kept)s::text[]) own, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) privilege
+WHERE NOT has_table_privilege(own::regclass, privilege) AND NOT (privilege = 'DELETE' AND own = ANY(%(kept)s::text[]))
 UNION ALL
 SELECT format('SELECT on %%s', %(migrations)s::regclass)
 WHERE NOT has_table_privilege(%(migrations)s::regclass, 'SELECT');

@@ -14,6 +14,7 @@ from rcll.store.catalog import read_tenants
 from rcll.store.grants import grants
 from rcll.store.ledger import set_explicit
 from rcll.store.oneline import one_line_errors
+from rcll.store.rights import refuse_lacking_rights
 from rcll.walk.undo import undo_run
 from tests.integration.places import N_UNITS, fill, unit_id
 from tests.integration.walks import Walk, migrated
@@ -66,7 +67,10 @@ def test_printed_rights_are_enough(owned, tmp_path):
     with owned.connect() as conn:
         for statement in _statements(owned):
             conn.execute(statement)
-    assert _night(_as_role(owned, tmp_path)).n_restored == N_UNITS
+    walk = _as_role(owned, tmp_path)
+    with walk.database.connect() as conn:
+        refuse_lacking_rights(conn, walk.tenant)
+    assert _night(walk).n_restored == N_UNITS
 
 
 @pytest.mark.parametrize("column", ["text", "tags", "embedding", "updated_at", "bank_id"])
