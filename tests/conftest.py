@@ -12,6 +12,9 @@ from tests.doubles.openai_double import OpenAIDouble
 hypothesis.settings.register_profile("rcll", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("rcll")
 
+# Workers of pytest-xdist are told the width of a terminal that none of our commands writes to.
+os.environ.pop("COLUMNS", None)
+
 _OPENAI_VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY")
 
 

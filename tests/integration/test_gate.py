@@ -146,7 +146,8 @@ def test_pauses_grow_while_a_standby_is_behind(gate_of, server):
             seen = "SELECT 1 FROM pg_stat_replication WHERE replay_lsn IS NOT NULL"
             wait_until(lambda: gate.conn.execute(seen).fetchone())
             assert _look(gate) == 0
-            conn.execute("SELECT pg_logical_emit_message(false, 'test', repeat('x', %s))", [2 * MEGABYTE])
+            # In a transaction, so that its commit writes the message out of the buffers.
+            conn.execute("SELECT pg_logical_emit_message(true, 'test', repeat('x', %s))", [2 * MEGABYTE])
             conn.commit()
             behind = [_look(gate), _look(gate)]
             (lsn,) = gate.conn.execute("SELECT pg_current_wal_lsn()::text").fetchone()
