@@ -6,6 +6,7 @@ The double tests transport, parsing, retries and budgets, not the quality of ans
 import pytest
 
 from rcll.errors import ModelError
+from rcll.models.batch import summarise_all
 from rcll.walk.asked import create_closet, refresh_closets
 from tests.doubles import openai_double as double_
 from tests.integration.closet_walks import (
@@ -98,7 +99,7 @@ def test_closet_survives_a_fault_and_is_renewed_when_it_is_over(walk, openai_dou
 def test_outage_leaves_the_room_to_the_next_run(walk, openai_double, model, monkeypatch, fault, reason):
     """A server that refuses through every pause costs a few calls; nothing is stored, and the next run goes well."""
     slept = []
-    monkeypatch.setattr("rcll.models.batch.time.sleep", slept.append)
+    monkeypatch.setitem(summarise_all.__kwdefaults__, "sleep", slept.append)
     openai_double.rule = lambda _: fault if sum(slept) < 600 else None
     _, found = condense(walk, **model)
     assert (found.n_new, closets(walk)) == (0, [])
