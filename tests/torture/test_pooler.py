@@ -1,5 +1,6 @@
 """A pool in front of the server that gives each transaction whatever connection is free: PgBouncer, as many run it."""
 
+import os
 import pwd
 import shutil
 import socket
@@ -47,7 +48,8 @@ def _pooler(url):
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
         f"pool_mode = transaction\ndefault_pool_size = {_POOL_SIZE}\n"
     )
-    command = [_PROGRAM, "-q", "-u", pwd.getpwuid(owner).pw_name, file]
+    account = ["-u", pwd.getpwuid(owner).pw_name] if os.geteuid() == 0 else []  # it refuses to run as root
+    command = [_PROGRAM, "-q", *account, file]
     try:
         with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
             try:
