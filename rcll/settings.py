@@ -186,8 +186,8 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _refuse_mistyped(variables: Iterable[str]) -> None:
     """Variables of other programs may begin like ours; one that is nearly ours was meant for us."""
-    ours = {f"RCLL_{name.upper()}" for name in Settings.model_fields} | {"RCLL_CONFIG"}
-    for found in sorted(set(variables) - ours):
-        meant = get_close_matches(found.removeprefix("RCLL_"), [name.removeprefix("RCLL_") for name in ours], 1, 0.8)
-        if found.startswith("RCLL_") and meant:
-            raise InputError(f"{found} is no setting; expected RCLL_{meant[0]}; correct or unset it")
+    ours = {*(name.upper() for name in Settings.model_fields), "CONFIG"}
+    for found in sorted(name.removeprefix("RCLL_") for name in variables if name.startswith("RCLL_")):
+        meant = get_close_matches(found, ours, 1, 0.8) if found not in ours else []
+        if meant:
+            raise InputError(f"RCLL_{found} is no setting; expected RCLL_{meant[0]}; correct or unset it")

@@ -17,24 +17,12 @@ from rcll.store.catalog import read_tenants
 from rcll.store.connect import Database
 from tests.integration.accounts import in_a_process, needs_root
 from tests.integration.places import N_UNITS, fill, unit_id
-from tests.integration.walks import Walk, migrated
+from tests.integration.walks import migrated
 from tests.unit.palace import unit, write_snapshot
 
 LONG_BANK = "ü" * 300
 STRANGE = ("a/b=c", LONG_BANK, "=cmd|'/c calc'!A1", "<script>alert(1)</script>")
 NEWER = "20260602T023000000Z"
-
-
-@pytest.fixture
-def bank(make_template, clone, tmp_path):
-    """A migrated Hindsight-like database with two banks of 150 units."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
-    return Walk(database, migrated(database), tmp_path)
 
 
 @pytest.fixture
@@ -68,9 +56,9 @@ def _refused(outcome, code, *expected):
         assert words in lines[0]
 
 
-def test_snapshot_is_taken_and_asked(rcll, bank, tmp_path):
+def test_snapshot_is_taken_and_asked(rcll, walk, tmp_path):
     """One command writes, the next asks it by name, in SQL, as JSON and as CSV; --prune says what went."""
-    url = bank.database.url
+    url = walk.database.url
     code, out, _ = rcll("snapshot", tmp_path / "out", "--no-embeddings", "--prune", "--keep", "1", url=url)
     assert code == 0
     assert "units" in out
@@ -86,13 +74,13 @@ def test_snapshot_is_taken_and_asked(rcll, bank, tmp_path):
     assert (code, "general" in out) == (0, True)
 
 
-def test_strange_banks_pass_through_every_command(rcll, bank, tmp_path):
+def test_strange_banks_pass_through_every_command(rcll, walk, tmp_path):
     """Names with slashes, of 300 letters, formulas and markup are snapshot by name, asked, reported and exported."""
-    url = bank.database.url
+    url = walk.database.url
     for name in (*STRANGE, "empty"):
-        bank.do("INSERT INTO banks (bank_id) VALUES (%s)", name)
+        walk.do("INSERT INTO banks (bank_id) VALUES (%s)", name)
         if name != "empty":
-            bank.do("INSERT INTO memory_units (bank_id, text) VALUES (%s, %s)", name, f"=1+1 {name}")
+            walk.do("INSERT INTO memory_units (bank_id, text) VALUES (%s, %s)", name, f"=1+1 {name}")
     named = [word for name in (*STRANGE, "empty") for word in ("--bank", name)]
     assert rcll("snapshot", tmp_path / "out", *named, url=url)[0] == 0
     code, out, _ = rcll("sql", "SELECT bank_id, n_units FROM banks", "--json", "--from", tmp_path / "out")
@@ -110,20 +98,20 @@ def test_strange_banks_pass_through_every_command(rcll, bank, tmp_path):
 
 
 @needs_root
-def test_folder_without_rights(bank):
+def test_folder_without_rights(walk):
     """An ordinary user who may not write into a folder gets one line; nothing is read for it."""
     import os
     import tempfile
 
     from rcll.analyst.snapshot import take_snapshot
 
-    url = bank.database.url
+    url = walk.database.url
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
 
         def work():
             database = Database(url, is_embedded=False)
-            return take_snapshot(database, bank.tenant, folder)
+            return take_snapshot(database, walk.tenant, folder)
 
         with pytest.raises(InputError, match=r"cannot be used: Permission denied; expected a folder or store that can"):
             in_a_process(work, ordinary=True)
@@ -202,13 +190,13 @@ def test_questions_are_listed_and_saved(rcll, tmp_path):
     _refused(rcll("sql", "--save", file, "--from", tmp_path / "out"), 2, "exists; expected a new file")
 
 
-def test_report_judges_a_labelled_set(rcll, bank, tmp_path):
+def test_report_judges_a_labelled_set(rcll, walk, tmp_path):
     """--labelled puts accuracy on the page; a line without a room is named before anything is read."""
     truth = tmp_path / "truth.jsonl"
     lines = [("The login token has expired", "auth"), ("Excise duty is due in May", "legal")]
     truth.write_text("".join(json.dumps({"text": t, "room": r, "hall": "fact"}) + "\n" for t, r in lines))
     page = tmp_path / "palace.html"
-    code, out, _ = rcll("report", page, "--labelled", truth, "--json", url=bank.database.url)
+    code, out, _ = rcll("report", page, "--labelled", truth, "--json", url=walk.database.url)
     assert (code, json.loads(out)["path"]) == (0, str(page))
     assert "labelled" in page.read_text()
     assert "50" in page.read_text().split("labelled", 1)[1]
@@ -219,24 +207,24 @@ def test_report_judges_a_labelled_set(rcll, bank, tmp_path):
     _refused(rcll("report", tmp_path / "nowhere" / "y.html"), 2, "cannot be written")
 
 
-def test_doctor_says_by_its_exit_code(rcll, bank):
+def test_doctor_says_by_its_exit_code(rcll, walk):
     """A sound database ends with 0, a broken one with 1; JSON has every finding."""
-    code, out, _ = rcll("doctor", "--json", url=bank.database.url)
+    code, out, _ = rcll("doctor", "--json", url=walk.database.url)
     assert (code, {finding["severity"] for finding in json.loads(out)}) == (0, {"note"})
-    bank.run()
-    bank.do("UPDATE rcll_labels SET room_source = NULL")
+    walk.run()
+    walk.do("UPDATE rcll_labels SET room_source = NULL")
     code, out, _ = rcll("doctor")
     assert code == 1
     assert "broken" in out
     assert "run rcll reorganize" in out
 
 
-def _two_clouds(bank):
+def _two_clouds(walk):
     """Leave sixty units whose vectors lie in two clouds, auth and tax; unit 4 lies among the other room's."""
     rng = np.random.default_rng(0)
     change = "UPDATE memory_units SET text = %s, embedding = %s::vector, room = %s WHERE id = %s"
     note = "INSERT INTO rcll_labels (unit_id, bank_id, room, room_source, room_tier) VALUES (%s, %s, %s, 'rule', %s)"
-    with bank.database.connect() as conn:
+    with walk.database.connect() as conn:
         for number in range(60):
             means = ("auth", "tax")[number // 2 % 2]
             stands = "tax" if number == 4 else means
@@ -248,19 +236,19 @@ def _two_clouds(bank):
         conn.execute("DELETE FROM memory_units WHERE text LIKE 'text %'")
 
 
-def test_opinion_on_a_database(rcll, bank):
+def test_opinion_on_a_database(rcll, walk):
     """Units that stand elsewhere than their likes are listed with a proposal, and nothing is written."""
-    _two_clouds(bank)
-    before = bank.rows("SELECT * FROM rcll_labels ORDER BY unit_id")
-    code, out, _ = rcll("opinion", "--bank", "alice", "--json", url=bank.database.url)
+    _two_clouds(walk)
+    before = walk.rows("SELECT * FROM rcll_labels ORDER BY unit_id")
+    code, out, _ = rcll("opinion", "--bank", "alice", "--json", url=walk.database.url)
     (found,) = json.loads(out)
     assert (code, found["n_sure"], found["n_opinions"]) == (0, 29, 1)
     (doubt,) = found["opinions"]
     assert (doubt["unit_id"], doubt["room"], doubt["proposed_room"]) == (unit_id(4), "tax", "auth")
     code, out, _ = rcll("opinion", "--bank", "alice")
     assert "rcll label UNIT --room ROOM" in out
-    assert bank.rows("SELECT * FROM rcll_labels ORDER BY unit_id") == before
-    bank.do("DELETE FROM rcll_labels")
+    assert walk.rows("SELECT * FROM rcll_labels ORDER BY unit_id") == before
+    walk.do("DELETE FROM rcll_labels")
     assert "expected 20 with vectors in two rooms" in rcll("opinion")[2]
 
 

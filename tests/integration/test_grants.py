@@ -17,20 +17,15 @@ from rcll.store.oneline import one_line_errors
 from rcll.store.rights import refuse_lacking_rights
 from rcll.walk.undo import undo_run
 from tests.integration.places import N_UNITS, fill, unit_id
-from tests.integration.walks import Walk, migrated
+from tests.integration.walks import Walk
 
 ROLE = 'rcll "night"'
 
 
 @pytest.fixture
-def owned(make_template, clone, admin):
+def owned(walk, admin):
     """A migrated database, and a role that may do nothing yet."""
-
-    def setup(database):
-        fill(database, "hindsight")
-        migrated(database)
-
-    database = clone(make_template("load", setup))
+    database = walk.database
     quoted = ROLE.replace('"', '""')
     admin.execute(f'CREATE ROLE "{quoted}" LOGIN')
     yield database
